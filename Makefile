@@ -2,7 +2,7 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run format format-check tidy coverage image check check-containers check-guest check-mcp check-clients check-egress check-egress-full check-microvm check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
+.PHONY: all demo run format format-check tidy coverage image check check-containers check-guest check-mcp check-clients check-egress check-egress-full check-microvm check-microvm-full check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
     asan clean deps-build deps-test deps-bench deps-egress deps-containers deps-distros deps-guest deps-microvm deb deps-deb deps-image deps-tidy deps-coverage
 
 all: deps-build
@@ -52,6 +52,9 @@ check-egress-full: deps-egress deps-containers all
 # Virtual machines, by software emulation; root only.
 check-microvm: deps-microvm all
 	@scripts/check-microvm.sh $(BUILD)
+
+check-microvm-full: deps-microvm deps-guest all
+	@scripts/check-microvm.sh $(BUILD) full
 
 # The MAS library's own example, from the Go module proxy; one skip without Go 1.25 or newer.
 check-clients: deps-test all

@@ -25,12 +25,13 @@ IDLE_SECONDS = int(os.environ.get("IDLE_SECONDS", "60"))
 
 
 class Daemon:
-    def __init__(self, build, idle):
+    def __init__(self, build, idle, settings="", patience_s=60):
+        self.patience_s = patience_s
         self.work = tempfile.mkdtemp(dir="/var/tmp", prefix="mas-bench.")
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         with open(f"{self.work}/config.yaml", "w") as f:
-            f.write(f"max_sandboxes: {idle + 200}\nidle_ttl: 1h\n")
+            f.write(f"max_sandboxes: {idle + 200}\nidle_ttl: 1h\n{settings}")
         self.process = subprocess.Popen(
             [f"{build}/mas-sandboxd", "-listen", f"127.0.0.1:{self.port}", "--state-dir", f"{self.work}/state",
              "--config", f"{self.work}/config.yaml"], stdout=subprocess.DEVNULL,
@@ -49,7 +50,7 @@ class Daemon:
 
     def ask(self, method, path, body=None):
         if not self.connection:
-            self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+            self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.patience_s)
         self.connection.request(method, path, None if body is None else json.dumps(body),
                                 {"Content-Type": "application/json"})
         answer = self.connection.getresponse()

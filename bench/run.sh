@@ -141,6 +141,12 @@ for pid in $pids; do kill "$pid"; wait "$pid" 2>/dev/null || true; done
 pids=
 
 "$here/five.py" "$build" >"$work/five"
+"$here/network.py" "$build" >>"$work/five"
+if [ -x /usr/bin/qemu-system-x86_64 ]; then
+    "$here/microvm.py" "$build" >>"$work/five" 2>/dev/null || missing="$missing microvm"
+else
+    missing="$missing qemu"
+fi
 "$here/oci.sh" "$build" >"$work/oci"
 "$here/stream.sh" "$build" >"$work/stream"
 "$here/density.py" "$build" "${SANDBOXES:-1000}" >"$work/density"

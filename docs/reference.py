@@ -22,7 +22,8 @@ EXAMPLES = {
     "secrets": '{openai: "file:/etc/mas-sandbox/openai.key api.openai.com Authorization: Bearer {}"}', "secret_hosts": "[api.example.com]",
 }
 
-CONFIG_HEAD = r'''.TH MAS\-SANDBOX.YAML 5 "" "mas\-sandbox" "File formats"
+CONFIG_HEAD = r'''.\" SPDX-License-Identifier: Apache-2.0
+.TH MAS\-SANDBOX.YAML 5 "" "mas\-sandbox" "File formats"
 .SH NAME
 mas\-sandbox.yaml \- configuration of mas\-sandboxd
 .SH DESCRIPTION
@@ -73,7 +74,8 @@ CONFIG_TAIL = r'''.SH SEE ALSO
 .BR sbx (1)
 '''
 
-POLICY_HEAD = r'''.TH MAS\-POLICY 5 "" "mas\-sandbox" "File formats"
+POLICY_HEAD = r'''.\" SPDX-License-Identifier: Apache-2.0
+.TH MAS\-POLICY 5 "" "mas\-sandbox" "File formats"
 .SH NAME
 mas\-policy \- what agents may do: the file that policy_file names
 .SH DESCRIPTION
@@ -197,7 +199,8 @@ def policy(tables):
 
 
 def example(tables):
-    text = ("# Configuration of mas-sandboxd: every key, with its default or an example, commented out.\n"
+    text = ("# SPDX-License-Identifier: Apache-2.0\n"
+            "# Configuration of mas-sandboxd: every key, with its default or an example, commented out.\n"
             "# Check a file with:  mas-sandboxd --config FILE --check-config\n"
             "# See mas-sandbox.yaml(5). A variable (SANDBOX_IDLE_TTL=5m) wins over this file, a flag over both.\n")
     for key in tables["config"]:

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Virtual machines by software emulation: makes what they start from, of Debian packages, and runs the conformance suite
-# and their own over them. Needs root. Ends with one line: N passed, N failed. Usage: check-microvm.sh BUILD
+# and their own over them. Needs root. Ends with one line: N passed, N failed. Usage: check-microvm.sh BUILD [full]
+# With "full", every guest that does harm, a hundred machines in a row, and the suites of check-guest as well.
 # MICROVM_CACHE: where that is kept (/var/cache/mas-sandbox/microvm).
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -25,8 +26,12 @@ run() {
     passed=$((passed + $(grep '^ok ' "$output" | grep -vc '# SKIP ')))
     failed=$((failed + $(grep -c '^not ok' "$output")))
 }
+[ "${2:-}" = full ] && export MAS_MICROVM_FULL=1
 run /usr/bin/python3 tests/microvm/test-microvm.py
+run /usr/bin/python3 tests/security/test-processes.py microvm
+run /usr/bin/python3 tests/microvm/test-machine-config.py
 run /usr/bin/python3 tests/runtime/test-conformance.py microvm
+[ "${2:-}" = full ] && run scripts/check-guest.sh "$BUILD"
 line="$passed passed, $failed failed"
 [ "$skipped" = 0 ] || line="$line, $skipped skipped"
 echo "$line"

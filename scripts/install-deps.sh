@@ -10,7 +10,7 @@ build="gcc curl python3 libc6-dev pkg-config meson ninja-build libuv1-dev libllh
 libyaml-dev libsqlite3-dev libseccomp-dev libcap-dev libssl-dev libcurl4-openssl-dev libxml2-dev
 libarchive-dev libpcre2-dev libnftables-dev uidmap e2fsprogs util-linux musl-tools busybox-static"
 test="curl git gdb python3 nodejs openssl crun runc runsc strace libc6-dev-i386 procps iproute2 xz-utils zstd clang
-libclang-rt-dev clang-format skopeo docker-registry"
+libclang-rt-dev clang-format skopeo docker-registry fish zsh"
 bench="bubblewrap podman socat ripgrep"
 guest="qemu-system-x86 cpio"
 microvm="qemu-system-x86 cpio xz-utils zstd lz4"
@@ -28,7 +28,7 @@ for set in "$@"; do
     case $set in
     build) ;;
     test) want="$want $test" ;;
-    bench) want="$want $test $bench" ;;
+    bench) want="$want $test $bench $microvm" ;;
     guest) want="$want $test $guest" ;;
     microvm) want="$want $test $microvm" ;;
     mcp) want="$want $test $mcp" ;;

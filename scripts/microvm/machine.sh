@@ -18,7 +18,7 @@ for at in "$build" "$source/build" /usr/libexec/mas-sandbox /usr/local/libexec/m
 done
 mkdir -p "$1"
 out=$(realpath "$1")
-modules="virtio virtio_ring virtio_mmio virtio_blk virtio_console"
+modules="virtio virtio_ring virtio_mmio virtio_blk virtio_console overlay"
 
 fail() {
     echo "machine.sh: $*" >&2
@@ -32,7 +32,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 fetch_kernel() {
-    [ -d "$out/$package" ] && return
+    [ -f "$out/$package/modules/overlay.ko" ] && return
     (cd "$work" && apt-get download -qq -o APT::Sandbox::User="$(id -un)" "$package") || fail "cannot fetch $package"
     mkdir "$work/kernel"
     dpkg-deb -x "$work"/linux-image-*.deb "$work/kernel"
@@ -45,6 +45,7 @@ fetch_kernel() {
         find "$work/kernel" -name "$m.ko*" -exec cp {} "$out/$package.new/modules/" \;
     done
     find "$out/$package.new/modules" -name '*.xz' -exec xz -d {} \;
+    rm -rf "${out:?}/$package"
     mv "$out/$package.new" "$out/$package"
 }
 
@@ -104,14 +105,14 @@ add_python() {
 
 # The places that the first process mounts on must be there: the root is never written.
 make_root() {
-    newer_than "$out/root.img" "$build/default-image.tar" "$0" && return
+    newer_than "$out/root.img" "$build/default-image.tar" "$build/mas-toolrunner" "$0" && return
     local tree=$work/root
     mkdir -p "$tree"
     tar -xf "$build/default-image.tar" -C "$tree" --no-same-owner
     add_python "$tree"
     mkdir -p "$tree"/{cache,media,dev/pts,dev/shm} "$tree"/.mas/{empty,disk,run,link}
-    : >"$tree/.mas/mas-toolrunner"
-    chmod 755 "$tree/.mas/mas-toolrunner"
+    install -m 755 "$build/mas-toolrunner" "$tree/.mas/mas-toolrunner"
+    strip "$tree/.mas/mas-toolrunner" 2>/dev/null || true
     ln -sfn run/gateway.sock "$tree/.mas/gateway.sock"
     find "$tree" -exec touch -h -d @0 {} +
     local size

@@ -35,8 +35,9 @@ static int plan_files(const json_t *parameters, const char *root, struct action_
     const char *sandbox = NULL;
     struct skill_file f;
     int r = json_member_string(parameters, "sandbox_id", &sandbox, err);
-    if (r >= 0)
-        r = skill_file_parse(parameters, sandbox ? NULL : root, &f, err);
+    if (r < 0)
+        return r;
+    r = skill_file_parse(parameters, sandbox ? NULL : root, &f, err);
     if (r < 0)
         return r;
     bool high = f.operation == SKILL_WRITE || f.operation == SKILL_DELETE;
@@ -99,8 +100,9 @@ static int plan_change(const json_t *parameters, struct action_plan *p, struct e
     static_assert(ELEMENTS(names) == _CHANGE_MAX, "a name per change");
     const char *name = NULL, *skill = NULL;
     int change = 0, r = json_member_string(parameters, "change", &name, err);
-    if (r >= 0)
-        r = json_member_string(parameters, "skill_id", &skill, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(parameters, "skill_id", &skill, err);
     if (r < 0)
         return r;
     while (change < _CHANGE_MAX && (!name || strcmp(name, names[change]) != 0))

@@ -175,7 +175,7 @@ static void apply_change(struct action *a)
         action_finish(a, STATUS_FAILED, NULL, err.message);
 }
 
-static void execute(struct action *a, bool granted)
+static void action_execute(struct action *a, bool granted)
 {
     struct error err = {0};
     struct sandbox *sb = NULL;
@@ -274,7 +274,7 @@ static void action_settle(struct action *a, enum approval_state state, const cha
     else if (a->plan.kind == ACTION_CHANGE)
         use_change(a);
     else
-        execute(a, true);
+        action_execute(a, true);
 }
 
 static void on_approval(struct approval_watch *w, struct approval *approval)
@@ -313,7 +313,7 @@ void actions_submit(struct actions *s, const struct identity *who, const char *t
     if (a->plan.kind == ACTION_CHANGE)
         ask_change(a);
     else
-        execute(a, false);
+        action_execute(a, false);
 }
 
 static void resume_action(struct action *a)

@@ -3,8 +3,7 @@
  * so, run by the daemon itself in a sandbox, and kept with their result.
  *
  *   pending ── approved ──> executing ──> completed | failed
- *      '── rejected, expired or void ──> rejected          (one that nobody has to approve:
- * executing)
+ *      '── rejected, expired or void ──> rejected          (one that needs no approval: executing)
  *
  * An action that waits is an approval of the same id (guard/approval.h): deciding about either is
  * the same. What runs is made anew from its parameters when it runs and must match what was

@@ -101,8 +101,8 @@ struct weak *api_later(struct api_request *req)
     return weak_ref(&req->weak, req);
 }
 
-static void respond(struct api_request *req, int status, const char *type, const char *text,
-                    size_t len)
+static void request_respond(struct api_request *req, int status, const char *type, const char *text,
+                            size_t len)
 {
     req->api->replies[status / 100 % 6]++;
     if (req->http) {
@@ -115,7 +115,7 @@ static void respond(struct api_request *req, int status, const char *type, const
 
 static void respond_recorded(struct api_request *req, int status, const char *text, size_t len)
 {
-    respond(req, status, "application/json", text, len);
+    request_respond(req, status, "application/json", text, len);
 }
 
 void api_reply_text(struct api_request *req, int status, const char *type, const char *text,
@@ -127,7 +127,7 @@ void api_reply_text(struct api_request *req, int status, const char *type, const
     if (req->idempotency)
         idempotency_finish(req->idempotency, status, text, len, respond_recorded, req);
     else
-        respond(req, status, type, text, len);
+        request_respond(req, status, type, text, len);
 }
 
 void api_reply(struct api_request *req, int status, json_t *body)
@@ -370,7 +370,9 @@ static int check_caller(struct api_request *req, const char *page, struct error 
                          "%s has too many connections (key_connections_percent)",
                          *req->who->key ? "this key" : "this address");
     r = keys_admit(req->services->keys, req->who->key, &req->retry_after_s, err);
-    return r < 0 ? r : auth_check_role(req->who, req->route->roles, err);
+    if (r < 0)
+        return r;
+    return auth_check_role(req->who, req->route->roles, err);
 }
 
 static int check_access(struct api_request *req, struct error *err)

@@ -85,7 +85,7 @@ static int note_attach(struct attach *a, const char *what, json_t *details, stru
     return run_record_steer(a->audit, a->exec, &a->who, what, details, err);
 }
 
-static int control(struct attach *a, const char *text, size_t len, struct error *err)
+static int attach_on_control(struct attach *a, const char *text, size_t len, struct error *err)
 {
     static const struct members_check all_known = {0};
     const char *type = "";
@@ -109,8 +109,12 @@ static int control(struct attach *a, const char *text, size_t len, struct error 
     if (strcmp(type, "signal") == 0) {
         int signo;
         int r = signal_parse(json_object_get(o, "signal"), &signo, err);
-        r = r < 0 ? r : note_attach(a, "signal", json_pack("{s:i}", "signal", signo), err);
-        return r < 0 ? r : exec_signal(a->exec, signo, err);
+        if (r < 0)
+            return r;
+        r = note_attach(a, "signal", json_pack("{s:i}", "signal", signo), err);
+        if (r < 0)
+            return r;
+        return exec_signal(a->exec, signo, err);
     }
     return error_field(err, "type", "'%.40s' is none of resize, stdin_close, signal", type);
 }
@@ -146,7 +150,7 @@ static void on_message(struct ws *ws, bool binary, const char *data, size_t len)
     struct error err = {0};
     if (a->finished)
         return;
-    int r = binary ? exec_write(a->exec, data, len, &err) : control(a, data, len, &err);
+    int r = binary ? exec_write(a->exec, data, len, &err) : attach_on_control(a, data, len, &err);
     if (binary && r >= 0)
         audit_stream_add(&a->input, data, len);
     if (r < 0)

@@ -17,10 +17,10 @@ bool auth_origin_is_ours(const struct services *o, const char *origin, const cha
 /* Whether its Authorization is a credential of ours, right or wrong, which no server behind us may
  * see. */
 bool auth_authorization_is_ours(const struct services *o, struct http_request *http);
-/* Whether everybody has to say who they are. */
+/* Whether every caller has to authenticate. */
 bool auth_is_needed(const struct services *o);
-/* Who sent it: Bearer or X-Sandbox-Token, compared in constant time. ERROR_UNAUTHORIZED for nobody
- * we know, where that matters. */
+/* Who sent it: Bearer or X-Sandbox-Token, compared in constant time. ERROR_UNAUTHORIZED for an
+ * unknown caller, where callers must authenticate. */
 int auth_identify(const struct services *o, struct http_request *http, struct identity *ret,
                   struct error *err);
 /* ERROR_FORBIDDEN names the roles, one of which is needed. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Web pages of other origins that the operator lets call (allowed_origins): what a browser is told.
+/* Web pages of other origins that the operator lets call (allowed_origins): which headers a browser
+ * gets.
  *
  * Never with credentials: no cookie or password of the browser's counts here, and such a page has
  * to bring a key or the token itself, also where others need none. */

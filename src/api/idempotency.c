@@ -15,7 +15,7 @@
 #include "store/store.h"
 
 #define KEY_MAX     255
-#define NAME_BYTES  12                  /* of a hash; nobody meets another's by chance */
+#define NAME_BYTES  12 /* of a hash: long enough that two keys never meet by chance */
 #define ANSWERS_MAX (256 * 1024 * 1024) /* bytes of remembered answers: no new keys beyond */
 #define SHARE_MAX   (ANSWERS_MAX / 8)   /* of these, the answers of one API key */
 
@@ -91,7 +91,7 @@ void idempotency_table_free(struct idempotency_table *t)
     free(t);
 }
 
-static void expire(struct idempotency_table *t)
+static void expire_entries(struct idempotency_table *t)
 {
     int64_t now = clock_mono_ms();
     while (!list_empty(&t->order)) {
@@ -213,7 +213,7 @@ bool idempotency_begin(struct idempotency_table *t, struct api_request *req, con
     const char *given = http_request_header(req->http, "Idempotency-Key");
     if (!given)
         return true;
-    expire(t);
+    expire_entries(t);
     _cleanup_free_ char *key = xasprintf("%s\n%s\n%s", req->owner, req->route->path, given);
     EVP_Digest(body, len, digest, NULL, EVP_sha256(), NULL);
     struct idempotency *e = map_find(t->entries, key);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A tar that becomes an image: from the request's body through a socket to the keeper's worker, no
- * faster than that takes it. The worker uses it only after it was told that all of it came. */
+ * faster than that takes it. The worker uses it only after the control plane has said that all of
+ * it arrived. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -102,18 +102,20 @@ static int parse_quotas(const json_t *body, struct key_quotas *ret, struct error
 static int parse_request(const json_t *body, struct key_request *ret, struct error *err)
 {
     int r = json_member_string(body, "name", &ret->name, err);
-    if (r >= 0 && !ret->name)
-        r = error_field(err, "name", "'name' is missing");
-    if (r >= 0)
-        r = parse_roles(body, &ret->roles, err);
-    if (r >= 0)
-        r = parse_quotas(body, &ret->quotas, err);
-    if (r >= 0)
-        r = json_member_int(body, "expires_in_s", 1, LIFETIME_MAX, &ret->lifetime_s, err);
-    return r;
+    if (r < 0)
+        return r;
+    if (!ret->name)
+        return error_field(err, "name", "'name' is missing");
+    r = parse_roles(body, &ret->roles, err);
+    if (r < 0)
+        return r;
+    r = parse_quotas(body, &ret->quotas, err);
+    if (r < 0)
+        return r;
+    return json_member_int(body, "expires_in_s", 1, LIFETIME_MAX, &ret->lifetime_s, err);
 }
 
-/* Whether everybody who reaches the daemon may do anything. */
+/* Whether every caller that reaches the daemon may do anything. */
 static bool is_open(const struct api_request *req)
 {
     return !keys_any(req->services->keys) && !req->services->config.token;
@@ -158,7 +160,7 @@ static struct audit_record record_of(const struct api_request *req, const char *
                                  .details = details};
 }
 
-/* A key that cannot be told of is none. */
+/* A key whose creation cannot be recorded is not made. */
 static int record_added(struct api_request *req, const struct key *key, struct error *err)
 {
     _cleanup_json_ json_t *details = key_to_json(key);

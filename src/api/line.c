@@ -70,15 +70,17 @@ static int parse_call(struct line_call *c, const json_t *o, const char **ret_too
     int r = json_member_string(o, "id", &id, err);
     if (id)
         c->id = xstrdup(id);
-    if (r >= 0)
-        r = check_members(o, err);
-    if (r >= 0)
-        r = json_member_string(o, "tool", ret_tool, err);
-    if (r >= 0 && !*ret_tool)
-        r = error_field(err, "tool", "'tool' is missing");
-    if (r >= 0)
-        r = policy_parse_request(json_object_get(o, "policy"), &c->policy, err);
-    return r;
+    if (r < 0)
+        return r;
+    r = check_members(o, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(o, "tool", ret_tool, err);
+    if (r < 0)
+        return r;
+    if (!*ret_tool)
+        return error_field(err, "tool", "'tool' is missing");
+    return policy_parse_request(json_object_get(o, "policy"), &c->policy, err);
 }
 
 void api_line(struct api *api, const char *line, size_t len,

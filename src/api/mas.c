@@ -37,12 +37,15 @@ static int parse_resources_in(const json_t *res, struct spec *s, uint64_t *ret_t
     double cpu = 0;
     int64_t memory = 0, disk = 0, timeout = 0;
     int r = json_member_number(res, "cpu", 0, 1024, &cpu, err);
-    if (r >= 0)
-        r = json_member_int(res, "mem_mb", 0, 1 << 24, &memory, err);
-    if (r >= 0)
-        r = json_member_int(res, "disk_mb", 0, 1 << 24, &disk, err);
-    if (r >= 0)
-        r = json_member_int(res, "timeout_ms", 0, INT64_MAX / 1000000, &timeout, err);
+    if (r < 0)
+        return r;
+    r = json_member_int(res, "mem_mb", 0, 1 << 24, &memory, err);
+    if (r < 0)
+        return r;
+    r = json_member_int(res, "disk_mb", 0, 1 << 24, &disk, err);
+    if (r < 0)
+        return r;
+    r = json_member_int(res, "timeout_ms", 0, INT64_MAX / 1000000, &timeout, err);
     if (r < 0)
         return r;
     /* 0 is how Go clients say "not set". */

@@ -110,7 +110,7 @@ static const struct member limits[] = {{"cpu_cores"},     {"memory_mb"},   {"dis
                                        {"max_processes"}, {"io_mb_per_s"}, {0}};
 static const struct member mount[] = {{"source"}, {"target"}, {"read_only"}, {0}};
 static const struct member network_rule[] = {{"host"},    {"cidr"},  {"ports"}, {"protocol"},
-                                             {"methods"}, {"paths"}, {"name"},  HIDDEN("ask"),
+                                             {"methods"}, {"paths"}, {"name"},  {"ask"},
                                              {"for"},     {0}};
 static const struct member network[] = {{"mode"},
                                         {"allow", MEMBER_LIST, network_rule},

@@ -19,24 +19,6 @@
 #define NETWORK_WORDS_MAX 32
 #define HTTPS_PORT        443
 
-static int refuse_unsupported(struct error *err, const char *field, const char *why)
-{
-    error_field(err, field, "%s", why);
-    err->code = ERROR_UNSUPPORTED;
-    return -EINVAL;
-}
-
-/* Members that narrow or change what the others mean, and that nothing enforces yet. */
-static int check_absent(const json_t *o, const char *const *names, struct error *err)
-{
-    for (; *names; names++) {
-        const json_t *v = json_object_get(o, *names);
-        if (v && !json_is_null(v))
-            return refuse_unsupported(err, *names, "this is not supported by this version");
-    }
-    return 0;
-}
-
 /* --- one rule */
 
 /* Texts that grow. */
@@ -67,7 +49,9 @@ static int parse_place(const json_t *item, const char **ret, char **ret_owned, s
 {
     const char *host = NULL, *cidr = NULL;
     int r = json_member_string(item, "host", &host, err);
-    r = r < 0 ? r : json_member_string(item, "cidr", &cidr, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(item, "cidr", &cidr, err);
     if (r < 0)
         return r;
     if (!host == !cidr)
@@ -81,7 +65,7 @@ static int parse_place(const json_t *item, const char **ret, char **ret_owned, s
     return r;
 }
 
-static char *append(char *text, const char *before, const char *more)
+static char *text_append(char *text, const char *before, const char *more)
 {
     char *both = xasprintf("%s%s%s", text, before, more);
     free(text);
@@ -101,7 +85,7 @@ static int append_words(const json_t *item, const char *key, bool (*good)(const 
     for (char **w = words; *w; w++) {
         if (!good(*w))
             return error_field(err, key, "'%.100s' is none of '%s'", *w, key);
-        *text = append(*text, w == words ? first : others, *w);
+        *text = text_append(*text, w == words ? first : others, *w);
     }
     return 1;
 }
@@ -113,10 +97,10 @@ static int append_protocol(const json_t *item, char **text, struct error *err)
     if (r < 0 || !protocol || strcmp(protocol, "tcp") == 0)
         return r;
     if (strcmp(protocol, "http") != 0)
-        return refuse_unsupported(err, "protocol",
-                                  "a network by name knows \"tcp\", and \"http\" for requests "
-                                  "that the gateway reads");
-    *text = append(*text, " ", "http");
+        return error_unsupported(err, "protocol",
+                                 "a network by name knows \"tcp\", and \"http\" for requests "
+                                 "that the gateway reads");
+    *text = text_append(*text, " ", "http");
     return 1;
 }
 
@@ -131,8 +115,17 @@ static int append_end(const json_t *item, char **text, struct error *err)
     if (s < NETWORK_FOR_MIN_S || s > NETWORK_FOR_MAX_S)
         return error_field(err, "for", "'for' is a duration from 1s to 24h, such as \"10m\"");
     _cleanup_free_ char *end = xasprintf("%lld", (long long)(clock_seen_ns() / 1000000000 + s));
-    *text = append(*text, " until=", end);
+    *text = text_append(*text, " until=", end);
     return 0;
+}
+
+static int append_ask(const json_t *item, char **text, struct error *err)
+{
+    bool ask = false;
+    int r = json_member_bool(item, "ask", &ask, err);
+    if (r >= 0 && ask)
+        *text = text_append(*text, " ", "ask");
+    return r;
 }
 
 static int append_name(const json_t *item, char **text, struct error *err)
@@ -142,7 +135,7 @@ static int append_name(const json_t *item, char **text, struct error *err)
     if (r >= 0 && name && (!*name || strchr(name, ' ')))
         return error_field(err, "name", "'name' is 1 to 64 letters, digits, '-', '_' and '.'");
     if (r >= 0 && name)
-        *text = append(*text, " name=", name);
+        *text = text_append(*text, " name=", name);
     return r;
 }
 
@@ -154,6 +147,8 @@ static int format_attributes(const json_t *item, char **text, bool *ret_read, st
         r = methods = append_words(item, "methods", rule_method_ok, " methods=", ",", text, err);
     if (r >= 0)
         r = paths = append_words(item, "paths", rule_path_ok, " path=", " path=", text, err);
+    if (r >= 0)
+        r = append_ask(item, text, err);
     if (r >= 0)
         r = append_end(item, text, err);
     if (r >= 0)
@@ -191,11 +186,11 @@ static int check_readable(const json_t *ports, struct error *err)
                               "its ports (80), and not 443; looking into https ('intercept') is "
                               "not supported by this version";
     if (!ports)
-        return refuse_unsupported(err, "ports", why);
+        return error_unsupported(err, "ports", "%s", why);
     json_array_foreach((json_t *)ports, i, port)
     {
         if (json_integer_value(port) == HTTPS_PORT)
-            return refuse_unsupported(err, "ports", why);
+            return error_unsupported(err, "ports", "%s", why);
     }
     return 0;
 }
@@ -222,18 +217,24 @@ static int add_ports(struct texts *t, const char *place, json_t *ports, const ch
 
 static int parse_rule(const json_t *item, struct texts *t, struct error *err)
 {
-    static const char *const later[] = {"ask", NULL};
     _cleanup_free_ char *owned = NULL, *attributes = xstrdup("");
     const char *place = NULL;
     json_t *ports = NULL;
     bool read = false;
-    int r = check_absent(item, later, err);
-    r = r < 0 ? r : parse_place(item, &place, &owned, err);
-    r = r < 0 ? r : json_member_array(item, "ports", &ports, err);
-    r = r < 0 ? r : format_attributes(item, &attributes, &read, err);
-    if (r >= 0 && read)
+    int r = parse_place(item, &place, &owned, err);
+    if (r < 0)
+        return r;
+    r = json_member_array(item, "ports", &ports, err);
+    if (r < 0)
+        return r;
+    r = format_attributes(item, &attributes, &read, err);
+    if (r < 0)
+        return r;
+    if (read)
         r = check_readable(ports, err);
-    return r < 0 ? r : add_ports(t, place, ports, attributes, err);
+    if (r < 0)
+        return r;
+    return add_ports(t, place, ports, attributes, err);
 }
 
 /* --- lists */
@@ -252,6 +253,9 @@ int network_json_rules(const json_t *o, const char *key, char ***ret, struct err
     {
         if (strcmp(key, "deny") == 0 && json_object_get(item, "for"))
             r = error_field(err, "for", "a rule that denies has no end");
+        else if (strcmp(key, "deny") == 0 && json_is_true(json_object_get(item, "ask")))
+            r = error_within(err, error_field(err, "ask", "a rule that denies asks nobody"),
+                             "deny[%zu]", i);
         else
             r = json_is_object(item)
                     ? error_within(err, parse_rule(item, &t, err), "%s[%zu]", key, i)
@@ -300,9 +304,9 @@ static int check_denied_by_address(const struct spec *s, struct error *err)
     struct net_range range;
     for (char **text = s->denied_hosts; text && *text; text++)
         if (net_range_parse(*text, &range) < 0)
-            return refuse_unsupported(err, "deny",
-                                      "by address, 'deny' has addresses and networks with ports: "
-                                      "a packet has no name, method or path");
+            return error_unsupported(err, "deny",
+                                     "by address, 'deny' has addresses and networks with ports: "
+                                     "a packet has no name, method or path");
     return 0;
 }
 
@@ -319,14 +323,25 @@ int network_json_check(struct spec *s, struct error *err)
 static int parse_lists(const json_t *o, bool by_address, struct spec *s, struct error *err)
 {
     int r = json_member_bool(o, "intercept", &s->intercept, err);
-    r = r < 0 ? r : json_member_strv(o, "inject", NETWORK_HOSTS_MAX, &s->inject, err);
-    r = r < 0 ? r : network_json_rules(o, "allow", &s->hosts, err);
-    if (r >= 0)
-        r = by_address ? parse_cidrs(o, s, err) : parse_cidr_rules(o, &s->hosts, err);
-    r = r < 0 ? r : network_json_rules(o, "deny", &s->denied_hosts, err);
-    if (r >= 0 && by_address)
+    if (r < 0)
+        return r;
+    r = json_member_strv(o, "inject", NETWORK_HOSTS_MAX, &s->inject, err);
+    if (r < 0)
+        return r;
+    r = network_json_rules(o, "allow", &s->hosts, err);
+    if (r < 0)
+        return r;
+    r = by_address ? parse_cidrs(o, s, err) : parse_cidr_rules(o, &s->hosts, err);
+    if (r < 0)
+        return r;
+    r = network_json_rules(o, "deny", &s->denied_hosts, err);
+    if (r < 0)
+        return r;
+    if (by_address)
         r = check_denied_by_address(s, err);
-    return r < 0 ? r : network_json_check(s, err);
+    if (r < 0)
+        return r;
+    return network_json_check(s, err);
 }
 
 int network_json_parse(const json_t *body, struct spec *s, struct error *err)
@@ -345,7 +360,7 @@ int network_json_parse(const json_t *body, struct spec *s, struct error *err)
     if (!o && (!v || json_is_null(v) || none))
         return 0;
     if (!o || (v && !json_is_null(v) && !none && !named && !addressed))
-        return refuse_unsupported(
+        return error_unsupported(
             err, "network",
             "'network' can be \"none\", or an object with the hosts to 'allow' or with 'cidrs'");
     if (none && lists)

@@ -97,8 +97,12 @@ static int admit_access(struct api_request *req, struct sandbox *sb, uint16_t po
                         struct error *err)
 {
     int r = traffic_check_place(req, sb, port, err);
-    r = r < 0 ? r : ports_check_gate(req, sb, GATE_PORT, err);
-    return r < 0 ? r : record_access(req, sb, port, err);
+    if (r < 0)
+        return r;
+    r = ports_check_gate(req, sb, GATE_PORT, err);
+    if (r < 0)
+        return r;
+    return record_access(req, sb, port, err);
 }
 
 /* --- by path */

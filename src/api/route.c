@@ -10,8 +10,8 @@
 #define ROUTE_TAIL "{path}" /* at the end of a pattern: all that is left */
 
 /* Matches one path against a pattern; parameters are borrowed parts of path. */
-static bool match(const char *pattern, const char *path, const char *params[API_PARAMS_MAX],
-                  size_t lengths[API_PARAMS_MAX])
+static bool match_pattern(const char *pattern, const char *path, const char *params[API_PARAMS_MAX],
+                          size_t lengths[API_PARAMS_MAX])
 {
     size_t n = 0;
     while (*pattern) {
@@ -48,7 +48,7 @@ static const struct route *find_in(struct api *api, const struct route *table, s
             continue;
         for (size_t k = 0; k < API_PARAMS_MAX; k++)
             params[k] = NULL;
-        if (!match(r->path, path, params, lengths))
+        if (!match_pattern(r->path, path, params, lengths))
             continue;
         if (r->flags & ROUTE_PORT)
             return r;

@@ -22,9 +22,7 @@
 
 static int refuse_member(struct error *err, const char *field, const char *why)
 {
-    int r = error_field(err, field, "'%s': %s", field, why);
-    err->code = ERROR_UNSUPPORTED;
-    return r;
+    return error_unsupported(err, field, "'%s': %s", field, why);
 }
 
 /* Fields that only a cluster can mean. */
@@ -92,8 +90,12 @@ static char *join_words(char *const *list)
 static int check_plain_hosts(struct spec *s, struct error *err)
 {
     int r = gateway_hosts_check(s->hosts, err);
-    r = r < 0 ? r : gateway_hosts_check(s->denied_hosts, err);
-    return r < 0 ? r : network_json_check(s, err);
+    if (r < 0)
+        return r;
+    r = gateway_hosts_check(s->denied_hosts, err);
+    if (r < 0)
+        return r;
+    return network_json_check(s, err);
 }
 
 /* With no allowed host every host is disallowed. Both lists are shown to commands. */
@@ -101,8 +103,9 @@ static int parse_hosts(const json_t *body, struct spec *s, struct error *err)
 {
     _cleanup_strv_ char **allowed = NULL, **disallowed = NULL;
     int r = json_member_strv(body, "allowed_hosts", 256, &allowed, err);
-    if (r >= 0)
-        r = json_member_strv(body, "disallowed_hosts", 256, &disallowed, err);
+    if (r < 0)
+        return r;
+    r = json_member_strv(body, "disallowed_hosts", 256, &disallowed, err);
     if (r < 0)
         return r;
     if (allowed && allowed[0]) {
@@ -211,7 +214,7 @@ void handle_sbx_create(struct api_request *req)
 
 /* --- get, list, delete */
 
-static const char *phase(enum sandbox_state s)
+static const char *state_to_phase(enum sandbox_state s)
 {
     static const char *const phases[] = {"Pending", "Running", "Failed", "Terminating", "Unknown"};
     return phases[s];
@@ -249,7 +252,7 @@ void handle_sbx_get(struct api_request *req)
     if (!sb)
         return;
     json_t *o = view_b(sb);
-    json_object_set_new(o, "phase", json_string(phase(sandbox_state(sb))));
+    json_object_set_new(o, "phase", json_string(state_to_phase(sandbox_state(sb))));
     api_reply(req, 200, o);
 }
 

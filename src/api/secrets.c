@@ -63,7 +63,9 @@ static int parse_secret(json_t *body, struct pair *p, struct error *err)
     r = r < 0 ? r : pair_set_header(p, header, err);
     for (char **h = hosts; r >= 0 && *h; h++)
         r = pair_add_host(p, *h, err);
-    return r < 0 ? r : pair_set_value(p, value, strlen(value), err);
+    if (r < 0)
+        return r;
+    return pair_set_value(p, value, strlen(value), err);
 }
 
 /* err NULL: it has happened already, and must not get lost. */
@@ -92,12 +94,15 @@ void handle_secret_list(struct api_request *req)
               json_pack("{s:o}", "secrets", secrets_to_json(req->services->secrets, req->owner)));
 }
 
-/* On record before it is kept: a secret that cannot be told of is none. */
+/* The audit has the change before the store has it: a secret that cannot be recorded is not kept.
+ */
 static int put_secret(struct api_request *req, const struct pair *pair, struct error *err)
 {
     struct secrets *s = req->services->secrets;
     int r = secrets_check_put(s, req->owner, req->params[0], pair, err);
-    r = r < 0 ? r : record_change(req, "put", pair, err);
+    if (r < 0)
+        return r;
+    r = record_change(req, "put", pair, err);
     if (r < 0)
         return r;
     struct pending *p = new0(struct pending);

@@ -30,7 +30,7 @@ void handle_skill_list(struct api_request *req)
     api_reply(req, 200, skills_to_json(req->services->skills));
 }
 
-/* On record before it holds: a change that cannot be told of does not happen. */
+/* The audit has the change before it holds: one that cannot be recorded does not happen. */
 static int record_change(struct api_request *req, const char *id, bool enabled, struct error *err)
 {
     _cleanup_json_ json_t *details = json_pack("{s:s, s:b}", "skill", id, "enabled", enabled);

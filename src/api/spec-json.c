@@ -117,10 +117,12 @@ static int parse_mount(const json_t *item, struct spec *s, struct error *err)
     const char *source = NULL, *target = NULL;
     bool read_only = true;
     int r = json_member_string(item, "source", &source, err);
-    if (r >= 0)
-        r = json_member_string(item, "target", &target, err);
-    if (r >= 0)
-        r = json_member_bool(item, "read_only", &read_only, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(item, "target", &target, err);
+    if (r < 0)
+        return r;
+    r = json_member_bool(item, "read_only", &read_only, err);
     if (r < 0)
         return r;
     if (!source || !path_is_clean(source))
@@ -158,11 +160,9 @@ static int check_refused(const json_t *body, struct error *err)
     static const char *const refused[] = {"pool", "snapshot", "template", "approval"};
     for (size_t i = 0; i < ELEMENTS(refused); i++) {
         const json_t *v = json_object_get(body, refused[i]);
-        if (!v || json_is_null(v))
-            continue;
-        error_field(err, refused[i], "'%s' is not supported by this version", refused[i]);
-        err->code = ERROR_UNSUPPORTED;
-        return -EINVAL;
+        if (v && !json_is_null(v))
+            return error_unsupported(err, refused[i], "'%s' is not supported by this version",
+                                     refused[i]);
     }
     return 0;
 }
@@ -172,9 +172,15 @@ static int parse_runtime(const json_t *body, struct runtime_host *host, struct s
 {
     struct runtime_wish wish = {0};
     int r = json_member_string(body, "runtime", &wish.runtime, err);
-    r = r < 0 ? r : json_member_string(body, "oci_runtime", &wish.oci_runtime, err);
-    r = r < 0 ? r : json_member_string(body, "min_isolation", &wish.min_isolation, err);
-    return r < 0 ? r : runtime_choose(host, &wish, s, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(body, "oci_runtime", &wish.oci_runtime, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(body, "min_isolation", &wish.min_isolation, err);
+    if (r < 0)
+        return r;
+    return runtime_choose(host, &wish, s, err);
 }
 
 /* What a name means is found later (tool/image-find.h); "" asks for the host's view. */
@@ -199,10 +205,11 @@ static int parse_strings(const json_t *body, struct spec *s, struct error *err)
     const char *workdir = NULL;
     char **env = NULL;
     int r = json_member_string(body, "workdir", &workdir, err);
-    if (r >= 0 && workdir && !path_is_clean(workdir))
-        r = error_field(err, "workdir", "'workdir' must be an absolute path");
-    if (r >= 0)
-        r = spec_json_env(body, "env", &env, err);
+    if (r < 0)
+        return r;
+    if (workdir && !path_is_clean(workdir))
+        return error_field(err, "workdir", "'workdir' must be an absolute path");
+    r = spec_json_env(body, "env", &env, err);
     if (r < 0)
         return r;
     if (workdir) {
@@ -261,10 +268,12 @@ static int parse_command(const json_t *body, struct exec_json *x, struct error *
 {
     const char *language = NULL, *code = NULL;
     int r = json_member_strv(body, "command", ARGV_MAX, &x->argv, err);
-    if (r >= 0)
-        r = json_member_string(body, "language", &language, err);
-    if (r >= 0)
-        r = json_member_string(body, "code", &code, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(body, "language", &language, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(body, "code", &code, err);
     if (r < 0)
         return r;
     if (x->argv && (language || code))
@@ -292,12 +301,15 @@ static int parse_file(const json_t *item, struct run_file *f, struct error *err)
     const char *path = NULL, *content = NULL, *encoded = NULL;
     int64_t mode = 0644;
     int r = json_member_string(item, "path", &path, err);
-    if (r >= 0)
-        r = json_member_string(item, "content", &content, err);
-    if (r >= 0)
-        r = json_member_string(item, "content_base64", &encoded, err);
-    if (r >= 0)
-        r = json_member_int(item, "mode", 0, 0777, &mode, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(item, "content", &content, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(item, "content_base64", &encoded, err);
+    if (r < 0)
+        return r;
+    r = json_member_int(item, "mode", 0, 0777, &mode, err);
     if (r < 0)
         return r;
     if (!path || !*path || (!content && !encoded))

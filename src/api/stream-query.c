@@ -50,13 +50,17 @@ int stream_query_parse(const struct api_request *req, struct stream_query *ret, 
         return error_set(err, ERROR_INVALID, 0,
                          "a WebSocket handshake or 'Accept: text/event-stream' is expected here");
     int r = api_query_number(req, "since", 0, INT64_MAX, &q.since, err);
-    if (r >= 0)
-        r = api_query_number(req, "stdout_offset", 0, INT64_MAX, &q.from[0], err);
-    if (r >= 0)
-        r = api_query_number(req, "stderr_offset", 0, INT64_MAX, &q.from[1], err);
-    if (r >= 0 && q.since && (q.from[0] || q.from[1]))
-        r = error_field(err, "since", "'since' and byte offsets exclude each other");
-    if (r >= 0 && q.kind == STREAM_SSE)
+    if (r < 0)
+        return r;
+    r = api_query_number(req, "stdout_offset", 0, INT64_MAX, &q.from[0], err);
+    if (r < 0)
+        return r;
+    r = api_query_number(req, "stderr_offset", 0, INT64_MAX, &q.from[1], err);
+    if (r < 0)
+        return r;
+    if (q.since && (q.from[0] || q.from[1]))
+        return error_field(err, "since", "'since' and byte offsets exclude each other");
+    if (q.kind == STREAM_SSE)
         r = stream_parse_last_id(req, &q.since, err);
     if (r < 0)
         return r;

@@ -143,8 +143,8 @@ static int record_token(struct api_request *req, struct sandbox *sb, const char 
     return req->services->audit ? audit_write(req->services->audit, &r, NULL, err) : 0;
 }
 
-/* The sandbox, if it is the caller's own: who may look at everybody's makes no ways into them. NULL
- * after answering. */
+/* The sandbox, if it is the caller's own: a role that may look at all sandboxes may not open ways
+ * into them. NULL after answering. */
 static struct sandbox *find_own(struct api_request *req)
 {
     struct error err = {0};
@@ -163,9 +163,12 @@ static int parse_token(struct api_request *req, struct sandbox *sb, struct traff
     int64_t port = 0;
     *ret_lifetime_s = 0;
     int r = json_member_string(req->body, "name", &name, err);
-    r = r < 0 ? r : json_member_int(req->body, "port", 1, 65535, &port, err);
-    r = r < 0 ? r
-              : json_member_int(req->body, "expires_in_s", 1, LIFETIME_MAX, ret_lifetime_s, err);
+    if (r < 0)
+        return r;
+    r = json_member_int(req->body, "port", 1, 65535, &port, err);
+    if (r < 0)
+        return r;
+    r = json_member_int(req->body, "expires_in_s", 1, LIFETIME_MAX, ret_lifetime_s, err);
     if (r < 0)
         return r;
     if (strlen(name) > TRAFFIC_NAME_MAX)

@@ -76,6 +76,8 @@ json_t *view_effective(const struct effective *e)
     if (json_is_object(landlock))
         json_object_set_new(landlock, "abi", json_integer(e->landlock_abi));
     json_object_set_new(o, "landlock", landlock);
+    if (e->machine)
+        json_object_set_new(o, "machine", json_string(e->machine));
     if (e->shares)
         json_object_set_new(o, "shares", view_words(e->shares));
     return o;

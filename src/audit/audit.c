@@ -29,8 +29,8 @@ struct owed {
 
 /* --- writing */
 
-static int append(struct audit *a, int flags, const char *call_id,
-                  const struct audit_record *record, struct error *err)
+static int append_line(struct audit *a, int flags, const char *call_id,
+                       const struct audit_record *record, struct error *err)
 {
     uint64_t seq = a->seq + 1;
     if (!audit_batch_has_room(a))
@@ -74,7 +74,7 @@ static int write_owed(struct audit *a, struct error *err)
         strbuf_reset(&a->line);
         strbuf_printf(&a->line, "{\"seq\":%llu", (unsigned long long)(a->seq + 1));
         strbuf_append(&a->line, o->rest, o->len);
-        int r = append(a, o->flags, o->call_id, NULL, err);
+        int r = append_line(a, o->flags, o->call_id, NULL, err);
         if (r < 0)
             return r;
         owed_free(a, o);
@@ -88,13 +88,13 @@ int audit_write(struct audit *a, const struct audit_record *r, uint64_t *ret_seq
         return 0;
     int e = write_owed(a, err);
     e = e < 0 ? e : format_record(a, r, err);
-    e = e < 0 ? e : append(a, audit_kind_flags(r->kind), r->call_id, r, err);
+    e = e < 0 ? e : append_line(a, audit_kind_flags(r->kind), r->call_id, r, err);
     if (e >= 0 && ret_seq)
         *ret_seq = a->seq;
     return e;
 }
 
-static void owe(struct audit *a, const struct audit_record *r)
+static void owe_record(struct audit *a, const struct audit_record *r)
 {
     struct owed *o = new0(struct owed);
     size_t head = strcspn(a->line.data, ",");
@@ -119,7 +119,7 @@ void audit_note(struct audit *a, const struct audit_record *r)
         return;
     }
     size_t len = a->line.len;
-    if (!waits && append(a, audit_kind_flags(r->kind), r->call_id, NULL, &err) >= 0)
+    if (!waits && append_line(a, audit_kind_flags(r->kind), r->call_id, NULL, &err) >= 0)
         return;
     a->line.len = len; /* without the newline */
     if (a->n_owed == OWED_MAX) {
@@ -128,7 +128,7 @@ void audit_note(struct audit *a, const struct audit_record *r)
     }
     if (!a->n_owed)
         log_error("audit: records wait to be written: %s", err.message);
-    owe(a, r);
+    owe_record(a, r);
     if (!a->closing && !loop_timer_active(&a->owed_timer))
         loop_timer_start(&a->owed_timer, OWED_RETRY_MS);
     /* Its end is on its way; a second one would be one too many. */
@@ -152,7 +152,7 @@ void audit_note_text(struct audit *a, const char *kind, const char *outcome, con
 
 /* --- life */
 
-static void destroy(struct audit *a)
+static void audit_destroy(struct audit *a)
 {
     list_for_each_safe(o, &a->owed, struct owed, node)
         owed_free(a, o);
@@ -167,7 +167,7 @@ static void on_timer_closed(void *data)
 {
     struct audit *a = data;
     if (--a->timers == 0)
-        destroy(a);
+        audit_destroy(a);
 }
 
 /* The memory goes when the loop has let go of the timers. */

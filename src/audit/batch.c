@@ -84,8 +84,12 @@ static int write_batch(struct sqlite3 *db, void *data)
         at += len + 1;
     }
     audit_insert_end(&insert);
-    r = r < 0 ? r : audit_table_add_number(db, AUDIT_BYTES, (int64_t)b->bytes);
-    return r < 0 ? r : audit_table_put_number(db, AUDIT_OPEN_FROM, (int64_t)b->open_from);
+    if (r < 0)
+        return r;
+    r = audit_table_add_number(db, AUDIT_BYTES, (int64_t)b->bytes);
+    if (r < 0)
+        return r;
+    return audit_table_put_number(db, AUDIT_OPEN_FROM, (int64_t)b->open_from);
 }
 
 /* --- on the loop */
@@ -105,12 +109,6 @@ static void wake_waiters(struct audit *a)
         list_remove(&w->node);
         w->on_chained(w);
     }
-}
-
-static void tell_watches(struct audit *a)
-{
-    list_for_each_safe(w, &a->watches, struct audit_watch, node)
-        w->on_records(w);
 }
 
 /* Back to the front of the queue; the database has told the log why. */
@@ -146,7 +144,8 @@ static void on_chained(void *data, const struct error *err)
         audit_batch_start(a);
     else if (a->queued.len && !loop_timer_active(&a->batch_timer))
         loop_timer_start(&a->batch_timer, BATCH_DELAY_MS);
-    tell_watches(a);
+    list_for_each_safe(w, &a->watches, struct audit_watch, node)
+        w->on_records(w);
     audit_checkpoint_consider(a);
 }
 

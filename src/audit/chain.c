@@ -206,7 +206,9 @@ int audit_line_format(struct strbuf *out, const char *record, size_t len,
     hex_format(hash, CHECKPOINT_HASH_SIZE, end + n);
     memcpy(end + n + HASH_CHARS, HASH_END "\n", 3);
     int r = strbuf_append(out, record, len ? len - 1 : 0);
-    return r < 0 ? r : strbuf_append(out, end, n + HASH_CHARS + 3);
+    if (r < 0)
+        return r;
+    return strbuf_append(out, end, n + HASH_CHARS + 3);
 }
 
 bool audit_line_parse(const char *line, size_t len, size_t *ret_len,

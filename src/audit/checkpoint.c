@@ -33,7 +33,7 @@ struct checkpoint_call {
 };
 
 static void pump_checkpoints(struct audit *a);
-static void save(struct audit *a);
+static void save_checkpoint(struct audit *a);
 
 /* --- syncing, on a worker */
 
@@ -171,7 +171,7 @@ static void on_signing_key(void *data, const struct error *err)
     struct audit *a = data;
     a->jobs--;
     if (err)
-        log_warn("audit: the rotation will be told again at the next start: %s", err->message);
+        log_warn("audit: the next start will record the rotation again: %s", err->message);
 }
 
 /* Told before the number says that it was: a kill between the two has it told once more. */
@@ -210,7 +210,7 @@ static void on_saved(void *data, const struct error *err)
     audit_checkpoint_consider(a);
 }
 
-static void save(struct audit *a)
+static void save_checkpoint(struct audit *a)
 {
     a->jobs++;
     store_apply(a->store, put_checkpoint, on_saved, a);
@@ -233,7 +233,7 @@ static void on_signed(void *data, const struct checkpoint *c, const char *why)
         return;
     }
     a->unsaved = *c;
-    save(a);
+    save_checkpoint(a);
 }
 
 static void on_synced_to_sign(struct audit *a, int result)
@@ -334,7 +334,7 @@ static void on_checkpoint_timer(void *data)
 {
     struct audit *a = data;
     if (a->signing)
-        save(a); /* signed, and could not be stored */
+        save_checkpoint(a); /* signed, and could not be stored */
     else if (a->head.seq > a->signed_last.seq)
         sign_checkpoint(a, CHECKPOINT_PERIODIC);
 }

@@ -139,13 +139,16 @@ static int merge_open(struct merge *m, struct sqlite3 *db, uint64_t since, struc
 {
     *m = (struct merge){0};
     int r = audit_cursor_open(&m->records, db, since, INT64_MAX, AUDIT_OLDEST_FIRST, err);
-    r = r < 0 ? r
-              : audit_cursor_open_checkpoints(&m->checkpoints, db, since, INT64_MAX,
-                                              AUDIT_OLDEST_FIRST, err);
-    if (r >= 0)
-        r = m->has_record = audit_cursor_next(&m->records, &m->record, err);
-    if (r >= 0)
-        r = m->has_checkpoint = audit_cursor_next(&m->checkpoints, &m->checkpoint, err);
+    if (r < 0)
+        return r;
+    r = audit_cursor_open_checkpoints(&m->checkpoints, db, since, INT64_MAX, AUDIT_OLDEST_FIRST,
+                                      err);
+    if (r < 0)
+        return r;
+    r = m->has_record = audit_cursor_next(&m->records, &m->record, err);
+    if (r < 0)
+        return r;
+    r = m->has_checkpoint = audit_cursor_next(&m->checkpoints, &m->checkpoint, err);
     return r < 0 ? r : 0;
 }
 
@@ -178,14 +181,20 @@ static int export_record(struct merge *m, uint64_t *since, struct strbuf *out, s
                          m->record.seq);
     int r = audit_line_format(out, m->record.body, m->record.len, m->record.hash);
     *since = m->record.seq;
-    return r < 0 ? r : merge_next_record(m, err);
+    if (r < 0)
+        return r;
+    return merge_next_record(m, err);
 }
 
 static int export_checkpoint(struct merge *m, struct strbuf *out, struct error *err)
 {
     int r = strbuf_append(out, m->checkpoint.body, m->checkpoint.len);
-    r = r < 0 ? r : strbuf_append(out, "\n", 1);
-    return r < 0 ? r : merge_next_checkpoint(m, err);
+    if (r < 0)
+        return r;
+    r = strbuf_append(out, "\n", 1);
+    if (r < 0)
+        return r;
+    return merge_next_checkpoint(m, err);
 }
 
 int audit_export_page(struct sqlite3 *db, uint64_t *since, uint64_t until, size_t max,

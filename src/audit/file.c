@@ -46,7 +46,9 @@ int audit_file_open(struct audit_file *f, const char *dir, struct error *err)
     if (f->dir_fd < 0)
         return error_set(err, ERROR_UNAVAILABLE, errno, "audit: open '%s'", dir);
     int r = open_part(f, 0, err);
-    return r < 0 ? r : open_part(f, 1, err);
+    if (r < 0)
+        return r;
+    return open_part(f, 1, err);
 }
 
 void audit_file_close(struct audit_file *f)
@@ -63,7 +65,7 @@ struct mapped {
     size_t len;
 };
 
-static void unmap(struct mapped *m)
+static void unmap_part(struct mapped *m)
 {
     if (m->data)
         munmap(m->data, m->len);
@@ -97,7 +99,9 @@ static int64_t each_line(struct audit_part *p, const struct mapped *m, audit_lin
             p->last_seq = seq;
         at += len + 1;
     }
-    return r < 0 ? r : (int64_t)at;
+    if (r < 0)
+        return r;
+    return (int64_t)at;
 }
 
 static int load_part(struct audit_part *p, const struct mapped *m, audit_line_fn fn, void *data,
@@ -116,9 +120,11 @@ static int load_part(struct audit_part *p, const struct mapped *m, audit_line_fn
 
 int audit_file_load(struct audit_file *f, audit_line_fn fn, void *data, struct error *err)
 {
-    __attribute__((cleanup(unmap))) struct mapped zero = {0}, one = {0};
+    __attribute__((cleanup(unmap_part))) struct mapped zero = {0}, one = {0};
     int r = map_part(&f->parts[0], &zero, err);
-    r = r < 0 ? r : map_part(&f->parts[1], &one, err);
+    if (r < 0)
+        return r;
+    r = map_part(&f->parts[1], &one, err);
     if (r < 0)
         return r;
     uint64_t first0 = zero.len ? audit_record_seq(zero.data, zero.len) : 0,
@@ -127,7 +133,9 @@ int audit_file_load(struct audit_file *f, audit_line_fn fn, void *data, struct e
     f->current = one.len && !swapped ? 1 : 0;
     unsigned old = !f->current;
     r = load_part(&f->parts[old], old ? &one : &zero, fn, data, err);
-    return r < 0 ? r : load_part(&f->parts[!old], old ? &zero : &one, fn, data, err);
+    if (r < 0)
+        return r;
+    return load_part(&f->parts[!old], old ? &zero : &one, fn, data, err);
 }
 
 void audit_file_read(const char *dir, audit_line_fn fn, void *data)
@@ -135,7 +143,7 @@ void audit_file_read(const char *dir, audit_line_fn fn, void *data)
     for (unsigned i = 0; i < 2; i++) {
         struct error ignored = {0};
         struct stat st;
-        __attribute__((cleanup(unmap))) struct mapped m = {0};
+        __attribute__((cleanup(unmap_part))) struct mapped m = {0};
         _cleanup_close_ int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         _cleanup_close_ int fd = openat(dir_fd, part_names[i], O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         if (fd < 0 || fstat(fd, &st) < 0)
@@ -155,18 +163,13 @@ static int take_back(struct audit_file *f, struct audit_part *p)
     return f->torn ? -errno : 0;
 }
 
-static void switch_part(struct audit_file *f)
-{
-    if (f->parts[f->current].size >= AUDIT_FILE_SWITCH_BYTES && f->parts[!f->current].size == 0)
-        f->current = !f->current;
-}
-
 int audit_file_append(struct audit_file *f, const char *line, size_t len, uint64_t seq, bool sync,
                       struct error *err)
 {
     if (f->torn && take_back(f, &f->parts[f->current]) < 0)
         return write_error(err, errno);
-    switch_part(f);
+    if (f->parts[f->current].size >= AUDIT_FILE_SWITCH_BYTES && f->parts[!f->current].size == 0)
+        f->current = !f->current;
     struct audit_part *p = &f->parts[f->current];
     ssize_t n;
     do

@@ -53,7 +53,7 @@ static void add_match(struct query *q, const char *name, const char *value)
     m->text = strbuf_steal(&text);
 }
 
-static bool matches(const struct query *q, const char *line, size_t len)
+static bool query_matches(const struct query *q, const char *line, size_t len)
 {
     for (size_t i = 0; i < q->n_matches; i++) {
         struct audit_member got;
@@ -102,7 +102,7 @@ int audit_time_parse(const char *text, int64_t *ret_ns)
 
 /* --- on the worker */
 
-static int scan(struct query *q, struct audit_cursor *c)
+static int scan_rows(struct query *q, struct audit_cursor *c)
 {
     struct audit_page *page = &q->page;
     struct audit_row row;
@@ -113,7 +113,7 @@ static int scan(struct query *q, struct audit_cursor *c)
             return 0;
         }
         page->next = q->newest_first ? row.seq - 1 : row.seq;
-        if (!row.hash || !in_time(q, row.body, row.len) || !matches(q, row.body, row.len))
+        if (!row.hash || !in_time(q, row.body, row.len) || !query_matches(q, row.body, row.len))
             continue;
         audit_line_format(&page->text, row.body, row.len, row.hash);
         page->n++;
@@ -130,7 +130,7 @@ static void query_work(void *data)
         return;
     enum audit_order order = q->newest_first ? AUDIT_NEWEST_FIRST : AUDIT_OLDEST_FIRST;
     if (audit_cursor_open(&c, db, q->since, q->until, order, &q->err) >= 0)
-        scan(q, &c);
+        scan_rows(q, &c);
     audit_cursor_close(&c);
     audit_table_close(db);
 }

@@ -51,14 +51,6 @@ int audit_kind_flags(const char *kind)
     return -1;
 }
 
-const char *const *audit_kinds(void)
-{
-    static const char *names[ELEMENTS(kinds) + 1];
-    for (size_t i = 0; i < ELEMENTS(kinds); i++)
-        names[i] = kinds[i].name;
-    return names;
-}
-
 /* --- writing */
 
 /* Always the same bytes for the same text: searches look for them. */
@@ -73,10 +65,18 @@ static int put_string(struct strbuf *out, const char *name, const char *value)
     if (!value || !*value)
         return 0;
     int r = strbuf_append(out, ",\"", 2);
-    r = r < 0 ? r : strbuf_puts(out, name);
-    r = r < 0 ? r : strbuf_append(out, "\":\"", 3);
-    r = r < 0 ? r : audit_record_escape(out, value);
-    return r < 0 ? r : strbuf_append(out, "\"", 1);
+    if (r < 0)
+        return r;
+    r = strbuf_puts(out, name);
+    if (r < 0)
+        return r;
+    r = strbuf_append(out, "\":\"", 3);
+    if (r < 0)
+        return r;
+    r = audit_record_escape(out, value);
+    if (r < 0)
+        return r;
+    return strbuf_append(out, "\"", 1);
 }
 
 static int put_who(struct strbuf *out, const struct identity *who)
@@ -84,15 +84,23 @@ static int put_who(struct strbuf *out, const struct identity *who)
     if (!who)
         return 0;
     int r = put_string(out, "key", who->key);
-    r = r < 0 ? r : put_string(out, "name", who->name);
-    return r < 0 ? r : put_string(out, "auth", who->authenticated ? "key" : "unauthenticated");
+    if (r < 0)
+        return r;
+    r = put_string(out, "name", who->name);
+    if (r < 0)
+        return r;
+    return put_string(out, "auth", who->authenticated ? "key" : "unauthenticated");
 }
 
 static int put_text(struct strbuf *out, const char *text, size_t len)
 {
     int r = strbuf_puts(out, ",\"details\":");
-    r = r < 0 ? r : strbuf_append(out, text, len);
-    return r < 0 ? r : strbuf_append(out, "}", 1);
+    if (r < 0)
+        return r;
+    r = strbuf_append(out, text, len);
+    if (r < 0)
+        return r;
+    return strbuf_append(out, "}", 1);
 }
 
 static int put_details(struct strbuf *out, const char *text, size_t len)

@@ -20,8 +20,6 @@ enum audit_kind_flags {
 
 /* The flags of a kind, or -1 when there is none of that name. */
 int audit_kind_flags(const char *kind);
-/* All names, NULL at the end. */
-const char *const *audit_kinds(void);
 
 /* Replaces what is in out (of at least AUDIT_RECORD_MAX) by the line, without its newline. Details
  * that do not fit are left out, and their size and digest recorded. -EINVAL: no such kind; -EFBIG.

@@ -32,7 +32,7 @@ struct recovery {
     struct checkpoint rotated; /* a rotation that is not on record yet; seq 0: none */
 };
 
-static int sql(sqlite3 *db, const char *text, struct error *err)
+static int run_sql(sqlite3 *db, const char *text, struct error *err)
 {
     if (sqlite3_exec(db, text, NULL, NULL, NULL) == SQLITE_OK)
         return 0;
@@ -115,7 +115,7 @@ static int on_line(void *data, const char *line, size_t len, bool complete, stru
 
 static int chain_tail(struct recovery *v, struct error *err)
 {
-    int r = sql(v->db, "BEGIN IMMEDIATE", err);
+    int r = run_sql(v->db, "BEGIN IMMEDIATE", err);
     if (r < 0)
         return r;
     if (audit_insert_begin(&v->insert, v->db) < 0)
@@ -124,7 +124,7 @@ static int chain_tail(struct recovery *v, struct error *err)
     audit_insert_end(&v->insert);
     if (r >= 0 && audit_table_add_number(v->db, AUDIT_BYTES, (int64_t)v->bytes_chained) < 0)
         r = error_set(err, db_error_code(v->db), 0, "audit: %s", sqlite3_errmsg(v->db));
-    r = r < 0 ? r : sql(v->db, "COMMIT", err);
+    r = r < 0 ? r : run_sql(v->db, "COMMIT", err);
     if (r < 0)
         sqlite3_exec(v->db, "ROLLBACK", NULL, NULL, NULL);
     return r;
@@ -133,7 +133,7 @@ static int chain_tail(struct recovery *v, struct error *err)
 /* Everything the file has is in the database; once that is on disk the file is not needed. */
 static int empty_file(struct recovery *v, struct error *err)
 {
-    int r = sql(v->db, "PRAGMA wal_checkpoint(TRUNCATE)", err);
+    int r = run_sql(v->db, "PRAGMA wal_checkpoint(TRUNCATE)", err);
     for (int i = 0; r >= 0 && i < 2; i++)
         if (v->audit->file.parts[i].size)
             audit_file_empty(&v->audit->file, i);
@@ -225,7 +225,9 @@ static int read_open_calls(struct recovery *v, struct error *err)
     int r = audit_table_get_number(v->db, AUDIT_OPEN_FROM, &from, err);
     /* Without one, no call was open when the last batch was made: what follows is the tail. */
     uint64_t since = from > 0 ? (uint64_t)from - 1 : v->audit->seq - v->n_chained;
-    r = r < 0 ? r : audit_cursor_open(&c, v->db, since, INT64_MAX, AUDIT_OLDEST_FIRST, err);
+    if (r < 0)
+        return r;
+    r = audit_cursor_open(&c, v->db, since, INT64_MAX, AUDIT_OLDEST_FIRST, err);
     if (r < 0)
         return r;
     while ((r = audit_cursor_next(&c, &row, err)) > 0)

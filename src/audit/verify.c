@@ -62,10 +62,10 @@ void audit_verifier_know(struct audit_verifier *v, const struct checkpoint *know
     v->next_known = 0;
 }
 
-static bool wrong(struct audit_verifier *v, const char *fmt, ...)
+static bool verifier_fail(struct audit_verifier *v, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-static bool wrong(struct audit_verifier *v, const char *fmt, ...)
+static bool verifier_fail(struct audit_verifier *v, const char *fmt, ...)
 {
     va_list ap;
     int n = v->line ? snprintf(v->reason, sizeof(v->reason), "line %" PRIu64 ": ", v->line) : 0;
@@ -86,10 +86,11 @@ static bool meet_known(struct audit_verifier *v)
         if (k->seq > v->seq)
             return true;
         if (k->seq == v->seq && memcmp(k->head, v->hash, sizeof(v->hash)) != 0)
-            return wrong(v,
-                         "record %" PRIu64 " or one before it is not the one that the known "
-                         "checkpoint %" PRIu64 " was signed over",
-                         v->seq, k->seq);
+            return verifier_fail(v,
+                                 "record %" PRIu64
+                                 " or one before it is not the one that the known "
+                                 "checkpoint %" PRIu64 " was signed over",
+                                 v->seq, k->seq);
     }
     return true;
 }
@@ -100,7 +101,7 @@ bool audit_verify_start(struct audit_verifier *v, uint64_t base_seq,
                         const uint8_t base[CHECKPOINT_HASH_SIZE])
 {
     if (base_seq == 0 && memcmp(base, zeros, CHECKPOINT_HASH_SIZE) != 0)
-        return wrong(v, "the chain does not start from nothing");
+        return verifier_fail(v, "the chain does not start from nothing");
     v->base_seq = v->seq = base_seq;
     memcpy(v->hash, base, sizeof(v->hash));
     v->has_header = true;
@@ -120,14 +121,16 @@ bool audit_verify_record(struct audit_verifier *v, const char *record, size_t le
     uint8_t computed[CHECKPOINT_HASH_SIZE];
     uint64_t seq = audit_record_seq(record, len), expected = v->seq + 1;
     if (v->base_seq && !v->last.seq)
-        return wrong(v, "the base %" PRIu64 " is not signed", v->base_seq);
+        return verifier_fail(v, "the base %" PRIu64 " is not signed", v->base_seq);
     if (seq != expected && seq > expected)
-        return wrong(v, "records %" PRIu64 " to %" PRIu64 " are missing", expected, seq - 1);
+        return verifier_fail(v, "records %" PRIu64 " to %" PRIu64 " are missing", expected,
+                             seq - 1);
     if (seq != expected)
-        return wrong(v, "record %" PRIu64 " was expected, and something else is there", expected);
+        return verifier_fail(v, "record %" PRIu64 " was expected, and something else is there",
+                             expected);
     audit_hash(v->hasher, v->hash, seq, record, len, more, more_len, computed);
     if (memcmp(computed, hash, sizeof(computed)) != 0)
-        return wrong(v, "record %" PRIu64 " was changed, or its hash was", seq);
+        return verifier_fail(v, "record %" PRIu64 " was changed, or its hash was", seq);
     v->seq = seq;
     memcpy(v->hash, computed, sizeof(v->hash));
     v->n_records++;
@@ -207,19 +210,20 @@ static bool check_replaced(struct audit_verifier *v, const struct checkpoint *c,
     bool named = memcmp(c->old_key, zeros, sizeof(c->old_key)) != 0;
     if (memcmp(c->signature, zeros, sizeof(c->signature)) != 0 ||
         (named && v->signed_with && !audit_key_is(v->signed_with, c->old_key)))
-        return wrong(v, "checkpoint %" PRIu64 " replaces another key than the one before it",
-                     c->seq);
+        return verifier_fail(
+            v, "checkpoint %" PRIu64 " replaces another key than the one before it", c->seq);
     if (!told)
-        return wrong(v, "checkpoint %" PRIu64 " replaces the key, and no record tells of it",
-                     c->seq);
+        return verifier_fail(
+            v, "checkpoint %" PRIu64 " replaces the key, and no record tells of it", c->seq);
     v->key_changed_at = v->last.seq;
     if (!follow_key(v, c, AUDIT_KEY_REPLACED))
-        return wrong(v, "the signature of checkpoint %" PRIu64 " is not right", c->seq);
+        return verifier_fail(v, "the signature of checkpoint %" PRIu64 " is not right", c->seq);
     if (v->given_seen && !is_given(v, v->signed_with))
-        return wrong(v,
-                     "at record %" PRIu64 " the key before was lost: from there on there is only "
-                     "the word of another key, which was not given",
-                     c->seq);
+        return verifier_fail(v,
+                             "at record %" PRIu64
+                             " the key before was lost: from there on there is only "
+                             "the word of another key, which was not given",
+                             c->seq);
     return true;
 }
 
@@ -227,13 +231,14 @@ static bool check_signer(struct audit_verifier *v, const struct checkpoint *c)
 {
     const struct audit_key *by = find_signer(v, c);
     if (!by)
-        return wrong(v, "the signature of checkpoint %" PRIu64 " is not right", c->seq);
+        return verifier_fail(v, "the signature of checkpoint %" PRIu64 " is not right", c->seq);
     bool changed = v->signed_with && by != v->signed_with;
     if (changed && (!v->key_change_seen || v->signed_with == v->key || by == v->learned))
-        return wrong(v,
-                     "checkpoint %" PRIu64 " is signed with another key than the one before, and "
-                     "no record tells of it",
-                     c->seq);
+        return verifier_fail(v,
+                             "checkpoint %" PRIu64
+                             " is signed with another key than the one before, and "
+                             "no record tells of it",
+                             c->seq);
     if (changed) {
         v->key_changed_at = v->last.seq;
         v->basis = AUDIT_KEY_RECORDED;
@@ -245,10 +250,11 @@ static bool check_signer(struct audit_verifier *v, const struct checkpoint *c)
 static bool check_rotated(struct audit_verifier *v, const struct checkpoint *c)
 {
     if (!audit_key_is(v->signed_with, c->old_key))
-        return wrong(v, "checkpoint %" PRIu64 " hands over from a key that did not sign it",
-                     c->seq);
+        return verifier_fail(v, "checkpoint %" PRIu64 " hands over from a key that did not sign it",
+                             c->seq);
     if (!follow_key(v, c, AUDIT_KEY_ROTATED))
-        return wrong(v, "the new key's signature of checkpoint %" PRIu64 " is not right", c->seq);
+        return verifier_fail(v, "the new key's signature of checkpoint %" PRIu64 " is not right",
+                             c->seq);
     return true;
 }
 
@@ -272,7 +278,7 @@ bool audit_verify_key_change(struct audit_verifier *v, const struct checkpoint *
 {
     if (!checkpoint_changes_key(c) || c->seq >= v->base_seq || v->last.seq ||
         c->seq <= v->key_line_seq)
-        return wrong(v, "checkpoint %" PRIu64 " is not in its place", c->seq);
+        return verifier_fail(v, "checkpoint %" PRIu64 " is not in its place", c->seq);
     v->key_line_seq = c->seq;
     return check_signature(v, c);
 }
@@ -285,22 +291,22 @@ static bool check_link(struct audit_verifier *v, const struct checkpoint *c)
     if (!v->last.seq) /* the first one shown: what it links to was dropped, or never was */
         return c->prev_seq < c->seq && (c->prev_seq == 0 || c->seq == v->base_seq)
                    ? true
-                   : wrong(v, "the checkpoint before %" PRIu64 " is missing", c->seq);
+                   : verifier_fail(v, "the checkpoint before %" PRIu64 " is missing", c->seq);
     audit_hash_checkpoint(&v->last, prev);
     if (c->prev_seq != v->last.seq || memcmp(prev, c->prev, sizeof(prev)) != 0)
-        return wrong(v,
-                     "checkpoint %" PRIu64 " follows checkpoint %" PRIu64 ", not %" PRIu64
-                     " as it is here: one is missing or was changed",
-                     c->seq, c->prev_seq, v->last.seq);
+        return verifier_fail(v,
+                             "checkpoint %" PRIu64 " follows checkpoint %" PRIu64 ", not %" PRIu64
+                             " as it is here: one is missing or was changed",
+                             c->seq, c->prev_seq, v->last.seq);
     return true;
 }
 
 bool audit_verify_checkpoint(struct audit_verifier *v, const struct checkpoint *c)
 {
     if (c->seq != v->seq || c->seq == 0)
-        return wrong(v, "checkpoint %" PRIu64 " is at record %" PRIu64, c->seq, v->seq);
+        return verifier_fail(v, "checkpoint %" PRIu64 " is at record %" PRIu64, c->seq, v->seq);
     if (memcmp(c->head, v->hash, sizeof(c->head)) != 0)
-        return wrong(v, "checkpoint %" PRIu64 " is of other records", c->seq);
+        return verifier_fail(v, "checkpoint %" PRIu64 " is of other records", c->seq);
     if (!check_signature(v, c) || !check_link(v, c))
         return false;
     v->last = *c;
@@ -360,17 +366,17 @@ static bool take_key(struct audit_verifier *v, const struct audit_header *h)
     if (v->key_origin == AUDIT_KEY_GIVEN)
         return several || audit_key_is(v->key, h->key)
                    ? true
-                   : wrong(v, "it names another key than the one given");
+                   : verifier_fail(v, "it names another key than the one given");
     v->key = audit_key_new(h->key);
     v->owns_key = true;
-    return v->key ? true : wrong(v, "it names a key that is none");
+    return v->key ? true : verifier_fail(v, "it names a key that is none");
 }
 
 static bool verify_header(struct audit_verifier *v, const char *line, size_t len)
 {
     struct audit_header h;
     if (!parse_header(line, len, &h))
-        return wrong(v, "this is not the first line of an exported audit");
+        return verifier_fail(v, "this is not the first line of an exported audit");
     v->last_seq = h.last_seq;
     return take_key(v, &h) && audit_verify_start(v, h.base_seq, h.base);
 }
@@ -384,17 +390,17 @@ bool audit_verify_line(struct audit_verifier *v, const char *line, size_t len)
         return false;
     v->line++;
     if (len > LINE_MAX_BYTES)
-        return wrong(v, "this line is too long for a record");
+        return verifier_fail(v, "this line is too long for a record");
     if (!v->has_header)
         return verify_header(v, line, len);
     if (checkpoint_is_text(line, len)) {
         if (!checkpoint_parse(line, len, &c))
-            return wrong(v, "this checkpoint is damaged");
+            return verifier_fail(v, "this checkpoint is damaged");
         return !v->last.seq && c.seq < v->base_seq ? audit_verify_key_change(v, &c)
                                                    : audit_verify_checkpoint(v, &c);
     }
     if (!audit_line_parse(line, len, &record_len, hash))
-        return wrong(v, "this is neither a record with its hash nor a checkpoint");
+        return verifier_fail(v, "this is neither a record with its hash nor a checkpoint");
     return audit_verify_record(v, line, record_len, "}", 1, hash);
 }
 
@@ -403,7 +409,7 @@ static bool feed_rest(struct audit_verifier *v, const char *piece, size_t len)
     if (strbuf_append(&v->rest, piece, len) >= 0)
         return true;
     v->line++;
-    return wrong(v, "this line is too long for a record");
+    return verifier_fail(v, "this line is too long for a record");
 }
 
 bool audit_verify_feed(struct audit_verifier *v, const char *piece, size_t len)
@@ -430,7 +436,7 @@ bool audit_verify_text(struct audit_verifier *v, const char *text, size_t len)
         const char *end = memchr(text + at, '\n', len - at);
         if (!end) {
             v->line++;
-            return wrong(v, "the last line is cut off");
+            return verifier_fail(v, "the last line is cut off");
         }
         if (!audit_verify_line(v, text + at, (size_t)(end - text) - at))
             return false;
@@ -444,17 +450,17 @@ bool audit_verify_end(struct audit_verifier *v)
     if (v->failed)
         return false;
     if (v->rest.len)
-        return wrong(v, "the last line is cut off");
+        return verifier_fail(v, "the last line is cut off");
     v->line = 0;
     if (!v->has_header)
-        return wrong(v, "there is nothing");
+        return verifier_fail(v, "there is nothing");
     if (v->next_known < v->n_known)
-        return wrong(v,
-                     "it ends with record %" PRIu64 ", but the known checkpoint %" PRIu64
-                     " was signed over more: the end was cut off",
-                     v->seq, v->known[v->n_known - 1].seq);
+        return verifier_fail(v,
+                             "it ends with record %" PRIu64 ", but the known checkpoint %" PRIu64
+                             " was signed over more: the end was cut off",
+                             v->seq, v->known[v->n_known - 1].seq);
     if (v->signed_with && v->key_origin == AUDIT_KEY_GIVEN && !v->given_seen)
-        return wrong(v, "nothing in it is signed with the key given");
+        return verifier_fail(v, "nothing in it is signed with the key given");
     return true;
 }
 
@@ -463,12 +469,12 @@ bool audit_verify_export_end(struct audit_verifier *v)
     if (!audit_verify_end(v))
         return false;
     if (v->seq != v->last_seq)
-        return wrong(v, "it ends with record %" PRIu64 ", but its header says %" PRIu64, v->seq,
-                     v->last_seq);
+        return verifier_fail(v, "it ends with record %" PRIu64 ", but its header says %" PRIu64,
+                             v->seq, v->last_seq);
     if (!v->footer)
-        return wrong(v, "the signed footer is missing: the end was cut off");
+        return verifier_fail(v, "the signed footer is missing: the end was cut off");
     if (v->last.purpose == CHECKPOINT_EXPORT && v->signed_with &&
         !audit_key_is(v->signed_with, v->header_key))
-        return wrong(v, "its footer is not signed with the key that its header names");
+        return verifier_fail(v, "its footer is not signed with the key that its header names");
     return true;
 }

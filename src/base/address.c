@@ -89,7 +89,7 @@ static enum address_class find_class(const struct range *ranges, size_t n, const
     return _ADDRESS_CLASS_MAX;
 }
 
-static enum address_class classify4(const uint8_t *bytes)
+static enum address_class classify_ipv4(const uint8_t *bytes)
 {
     enum address_class c = find_class(ranges4, ELEMENTS(ranges4), bytes);
     return c == _ADDRESS_CLASS_MAX ? ADDRESS_PUBLIC : c;
@@ -111,11 +111,11 @@ static const uint8_t *find_carried(const uint8_t *bytes)
     return public && is_isatap(bytes) ? bytes + 12 : NULL;
 }
 
-static enum address_class classify6(const uint8_t *bytes)
+static enum address_class classify_ipv6(const uint8_t *bytes)
 {
     const uint8_t *carried = find_carried(bytes);
     if (carried)
-        return classify4(carried);
+        return classify_ipv4(carried);
     enum address_class c = find_class(ranges6, ELEMENTS(ranges6), bytes);
     return c == _ADDRESS_CLASS_MAX ? ADDRESS_RESERVED : c;
 }
@@ -132,7 +132,7 @@ bool address_carried(const struct address *a, struct address *ret)
 
 enum address_class address_classify(const struct address *a)
 {
-    return a->family == AF_INET ? classify4(a->bytes) : classify6(a->bytes);
+    return a->family == AF_INET ? classify_ipv4(a->bytes) : classify_ipv6(a->bytes);
 }
 
 bool address_closed_network(size_t i, struct address *ret, size_t *ret_bits,

@@ -15,7 +15,7 @@
 
 struct epoll_watch {
     int fd;          /* -1 when empty */
-    uint32_t events; /* what epoll was told; 0 when not in the set */
+    uint32_t events; /* the events that epoll was given; 0 when not in the set */
     void (*on_ready)(struct epoll_watch *w, uint32_t ready);
 };
 

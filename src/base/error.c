@@ -74,6 +74,15 @@ int error_field(struct error *err, const char *field, const char *fmt, ...)
     return -EINVAL;
 }
 
+int error_unsupported(struct error *err, const char *field, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fill_error(err, ERROR_UNSUPPORTED, 0, field, fmt, ap);
+    va_end(ap);
+    return -EINVAL;
+}
+
 int error_within(struct error *err, int r, const char *parent, ...)
 {
     if (r >= 0 || !err || !*err->field)
@@ -87,7 +96,7 @@ int error_within(struct error *err, int r, const char *parent, ...)
     va_end(ap);
     int len = snprintf(err->field, sizeof(err->field), "%s.%s", inside, old.field);
     if (len < 0 || (size_t)len >= sizeof(err->field))
-        *err = old; /* too long to be told */
+        *err = old; /* too long for a message */
     else if (old.message[0] == '\'' && strncmp(old.message + 1, old.field, n) == 0 &&
              old.message[n + 1] == '\'')
         snprintf(err->message, sizeof(err->message), "'%s%s", err->field, old.message + n + 1);

@@ -48,6 +48,10 @@ int error_set(struct error *err, enum error_code code, int errnum, const char *f
 int error_field(struct error *err, const char *field, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* As error_field() with ERROR_UNSUPPORTED: what the member asks for is not there. */
+int error_unsupported(struct error *err, const char *field, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* The member at fault is inside another one, "limits" or "mounts[2]": it and the message name the
  * whole path from there. Returns r, so that a failing call can be wrapped; nothing happens to r of
  * 0 and more. */

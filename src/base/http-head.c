@@ -67,7 +67,9 @@ int text_parse_authority(struct text t, struct target *ret)
     memcpy(copy, t.at, t.len);
     copy[t.len] = 0;
     int r = target_cut_port(copy, &ret->port);
-    return r < 0 ? r : target_parse_host(copy, strlen(copy), ret);
+    if (r < 0)
+        return r;
+    return target_parse_host(copy, strlen(copy), ret);
 }
 
 /* A line without its CRLF. Any other CR, LF or control byte in it is refused. */

@@ -56,8 +56,12 @@ int json_format_inside(struct strbuf *out, const char *data, size_t len, unsigne
 static int put_quoted(struct strbuf *out, const char *data, size_t len, unsigned how)
 {
     int r = strbuf_append(out, "\"", 1);
-    r = r < 0 ? r : json_format_inside(out, data, len, how);
-    return r < 0 ? r : strbuf_append(out, "\"", 1);
+    if (r < 0)
+        return r;
+    r = json_format_inside(out, data, len, how);
+    if (r < 0)
+        return r;
+    return strbuf_append(out, "\"", 1);
 }
 
 int json_format_string(struct strbuf *out, const char *data, size_t len)
@@ -95,7 +99,9 @@ static int put_object(const json_t *value, struct strbuf *out, int depth)
         r = r < 0 ? r : put_value(json_object_iter_value(i), out, depth + 1);
         more = true;
     }
-    return r < 0 ? r : strbuf_append(out, "}", 1);
+    if (r < 0)
+        return r;
+    return strbuf_append(out, "}", 1);
 }
 
 static int put_array(const json_t *value, struct strbuf *out, int depth)
@@ -105,7 +111,9 @@ static int put_array(const json_t *value, struct strbuf *out, int depth)
         r = i ? strbuf_append(out, ",", 1) : 0;
         r = r < 0 ? r : put_value(json_array_get(value, i), out, depth + 1);
     }
-    return r < 0 ? r : strbuf_append(out, "]", 1);
+    if (r < 0)
+        return r;
+    return strbuf_append(out, "]", 1);
 }
 
 static int put_thousandths(struct strbuf *out, int64_t n)
@@ -116,7 +124,9 @@ static int put_thousandths(struct strbuf *out, int64_t n)
     while (len > 2 && text[len - 1] == '0')
         len--;
     int r = json_format_int(out, n / 1000);
-    return r < 0 ? r : strbuf_append(out, text, len);
+    if (r < 0)
+        return r;
+    return strbuf_append(out, text, len);
 }
 
 /* 15 digits: every decimal that short comes out as it went in (17 would make 0.1 longer). Most are

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strict JSON on jansson: duplicate keys, bad UTF-8, NUL in strings, trailing bytes and deep
- * nesting are errors that say where. base/members.h is about members that nobody knows. */
+ * nesting are errors that say where. base/members.h is about unknown members. */
 #pragma once
 
 #include <jansson.h>

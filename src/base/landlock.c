@@ -9,6 +9,7 @@
 
 #define CREATE_RULESET_VERSION 1u
 #define RULE_PATH_BENEATH      1
+#define RULE_NET_PORT          2
 #define FS_ABI1                (LANDLOCK_REFER - 1)
 #define NET_BIND_CONNECT       3ull
 #define SCOPE_SOCKET_SIGNAL    3ull
@@ -17,6 +18,11 @@ struct path_beneath_attr {
     uint64_t allowed_access;
     int32_t parent_fd;
 } __attribute__((packed));
+
+struct net_port_attr {
+    uint64_t allowed_access;
+    uint64_t port;
+};
 
 int landlock_abi(void)
 {
@@ -31,7 +37,7 @@ struct landlock_rights landlock_known(int abi)
         known.fs |= LANDLOCK_REFER;
     if (abi >= LANDLOCK_ABI_TRUNCATE)
         known.fs |= LANDLOCK_TRUNCATE;
-    if (abi >= 4)
+    if (abi >= LANDLOCK_ABI_NET)
         known.net = NET_BIND_CONNECT;
     if (abi >= 5)
         known.fs |= LANDLOCK_IOCTL_DEV;
@@ -45,8 +51,8 @@ static size_t rights_size(int abi)
 {
     if (abi >= 6)
         return sizeof(struct landlock_rights);
-    return abi >= 4 ? offsetof(struct landlock_rights, scoped)
-                    : offsetof(struct landlock_rights, net);
+    return abi >= LANDLOCK_ABI_NET ? offsetof(struct landlock_rights, scoped)
+                                   : offsetof(struct landlock_rights, net);
 }
 
 int landlock_ruleset_open(int abi, const struct landlock_rights *refused)
@@ -64,6 +70,13 @@ int landlock_ruleset_allow(int ruleset_fd, int fd, uint64_t rights)
         rights &= LANDLOCK_ON_FILE;
     struct path_beneath_attr rule = {.allowed_access = rights, .parent_fd = fd};
     long r = syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &rule, 0);
+    return r < 0 ? -errno : 0;
+}
+
+int landlock_ruleset_allow_port(int ruleset_fd, uint16_t port, uint64_t rights)
+{
+    struct net_port_attr rule = {.allowed_access = rights, .port = port};
+    long r = syscall(SYS_landlock_add_rule, ruleset_fd, RULE_NET_PORT, &rule, 0);
     return r < 0 ? -errno : 0;
 }
 

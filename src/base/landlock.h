@@ -28,7 +28,10 @@
     (LANDLOCK_EXECUTE | LANDLOCK_WRITE_FILE | LANDLOCK_READ_FILE | LANDLOCK_TRUNCATE |             \
      LANDLOCK_IOCTL_DEV)
 
-#define LANDLOCK_ABI_TRUNCATE 3 /* before it, emptying a file is nobody's right to refuse */
+#define LANDLOCK_CONNECT_TCP (1ull << 1) /* of rights to the network */
+
+#define LANDLOCK_ABI_TRUNCATE 3 /* before it, Landlock cannot refuse the emptying of a file */
+#define LANDLOCK_ABI_NET      4 /* before it, nor can it refuse a connection */
 
 /* Does the runner need a system call filter for what this ABI cannot refuse? */
 static inline bool landlock_needs_filter(int abi)
@@ -51,5 +54,7 @@ struct landlock_rights landlock_known(int abi);
 int landlock_ruleset_open(int abi, const struct landlock_rights *refused);
 /* Allows rights below what fd names; those that do not fit a file are left out for one. */
 int landlock_ruleset_allow(int ruleset_fd, int fd, uint64_t rights);
+/* Allows rights at one TCP port. */
+int landlock_ruleset_allow_port(int ruleset_fd, uint16_t port, uint64_t rights);
 /* Applies it to the calling process, for good. no_new_privs must be set. */
 int landlock_restrict(int ruleset_fd);

@@ -41,7 +41,7 @@ bool log_enabled(enum log_level level)
 }
 
 /* Escapes for JSON, and keeps a hostile value from forging a second log line in the text form. */
-static size_t escape(char *out, size_t size, const char *in, bool json)
+static size_t escape_value(char *out, size_t size, const char *in, bool json)
 {
     size_t n = 0;
     for (; *in && n + 8 < size; in++) {
@@ -67,7 +67,7 @@ void log_line(enum log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(message, sizeof(message), fmt, ap);
     va_end(ap);
-    escape(clean, sizeof(clean), message, as_json);
+    escape_value(clean, sizeof(clean), message, as_json);
     clock_format_rfc3339(clock_real_ns(), when);
     int n;
     if (as_json)

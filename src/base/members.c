@@ -16,7 +16,7 @@
 const struct member members_none[] = {{0}};
 
 /* Lower case without underscores; longer names are cut, and then fit nothing. */
-static void fold(const char *name, char out[NEAREST_NAME_MAX + 2])
+static void fold_name(const char *name, char out[NEAREST_NAME_MAX + 2])
 {
     size_t n = 0;
     for (; *name && n <= NEAREST_NAME_MAX; name++)
@@ -30,8 +30,8 @@ static bool is_same(const char *a, const char *b, bool any_case)
     char fold_a[NEAREST_NAME_MAX + 2], fold_b[NEAREST_NAME_MAX + 2];
     if (!any_case)
         return strcmp(a, b) == 0;
-    fold(a, fold_a);
-    fold(b, fold_b);
+    fold_name(a, fold_a);
+    fold_name(b, fold_b);
     return strcmp(fold_a, fold_b) == 0;
 }
 
@@ -53,9 +53,9 @@ const char *members_suggest(const struct member *table, const char *written)
     char meant[NEAREST_NAME_MAX + 2], known[NEAREST_NAME_MAX + 2];
     const char *best = NULL;
     size_t best_distance = nearest_patience(written) + 1;
-    fold(written, meant);
+    fold_name(written, meant);
     for (; table->name; table++) {
-        fold(table->name, known);
+        fold_name(table->name, known);
         size_t d = (table->flags & MEMBER_HIDDEN) ? SIZE_MAX : nearest_distance(meant, known);
         /* "timeout" for "timeout_ms" is no slip of the finger, and clear all the same. */
         if (d != SIZE_MAX && strlen(meant) >= 4 && strncmp(known, meant, strlen(meant)) == 0)
@@ -98,7 +98,7 @@ static bool is_guard_word(const char *name)
 {
     static const char *const words[] = {"policy", "resources", "limits"};
     char folded[NEAREST_NAME_MAX + 2];
-    fold(name, folded);
+    fold_name(name, folded);
     size_t n = strlen(folded);
     for (size_t i = 0; i < ELEMENTS(words); i++) {
         size_t len = strlen(words[i]);

@@ -14,6 +14,6 @@ int path_normalize(const char *path, char *out, size_t size);
 const char *path_below(const char *dir, const char *path);
 
 /* Where a daemon of this user's listens by default and its clients look for it: in /run for root,
- * else in $XDG_RUNTIME_DIR, which nobody else can write to. The caller frees it; NULL without such
- * a place. */
+ * else in $XDG_RUNTIME_DIR, which no other user can write to. The caller frees it; NULL without
+ * such a place. */
 char *path_default_socket(void);

@@ -13,7 +13,7 @@ struct pool {
     unsigned char bytes[1024];
 };
 
-static void fetch(unsigned char *bytes, size_t len)
+static void fetch_random(unsigned char *bytes, size_t len)
 {
     if (getrandom(bytes, len, 0) != (ssize_t)len)
         abort();
@@ -40,15 +40,15 @@ static unsigned char take_byte(void)
         pool = pool_new();
     tried = true;
     if (!pool) {
-        fetch(&byte, 1);
+        fetch_random(&byte, 1);
         return byte;
     }
     if (!pool->left) {
-        fetch(pool->bytes, sizeof(pool->bytes));
+        fetch_random(pool->bytes, sizeof(pool->bytes));
         pool->left = sizeof(pool->bytes);
     }
     byte = pool->bytes[--pool->left];
-    pool->bytes[pool->left] = 0; /* nobody finds in memory what was given out */
+    pool->bytes[pool->left] = 0; /* what was given out must not be found in memory later */
     return byte;
 }
 

@@ -34,7 +34,7 @@ static void expand_block(uint32_t w[64], const uint8_t block[64])
     }
 }
 
-static void transform(uint32_t state[8], const uint8_t block[64])
+static void transform_block(uint32_t state[8], const uint8_t block[64])
 {
     uint32_t w[64], v[8];
     expand_block(w, block);
@@ -72,7 +72,7 @@ void sha256_update(struct sha256 *s, const void *data, size_t len)
         p += n;
         len -= n;
         if (at + n == 64)
-            transform(s->state, s->block);
+            transform_block(s->state, s->block);
     }
 }
 

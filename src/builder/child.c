@@ -148,17 +148,27 @@ int child_write_user_limits(const struct user_limits *l, int dir)
     int r = 0;
     for (size_t i = 0; r == 0 && i < ELEMENTS(none); i++)
         r = put_sysctl(dir, none[i], 0);
-    r = r < 0 ? r : put_sysctl(dir, "max_inotify_instances", l->inotify_instances);
-    r = r < 0 ? r : put_sysctl(dir, "max_inotify_watches", l->inotify_watches);
-    r = r < 0 ? r : put_sysctl(dir, "max_fanotify_groups", l->fanotify_groups);
-    return r < 0 ? r : put_sysctl(dir, "max_fanotify_marks", l->fanotify_marks);
+    if (r < 0)
+        return r;
+    r = put_sysctl(dir, "max_inotify_instances", l->inotify_instances);
+    if (r < 0)
+        return r;
+    r = put_sysctl(dir, "max_inotify_watches", l->inotify_watches);
+    if (r < 0)
+        return r;
+    r = put_sysctl(dir, "max_fanotify_groups", l->fanotify_groups);
+    if (r < 0)
+        return r;
+    return put_sysctl(dir, "max_fanotify_marks", l->fanotify_marks);
 }
 
 int child_lower_user_limits(const struct user_limits *l)
 {
     _cleanup_close_ int dir = child_open_user_limits();
     int r = dir < 0 ? dir : child_write_user_limits(l, dir);
-    return r < 0 ? r : child_forbid_cgroup_namespaces(dir);
+    if (r < 0)
+        return r;
+    return child_forbid_cgroup_namespaces(dir);
 }
 
 const char *const child_runner_caps[] = {"CAP_SETUID", "CAP_SETGID", "CAP_KILL", NULL};

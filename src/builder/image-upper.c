@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes above an image, see image.h. The directory is empty and nobody else's while it is
- * filled, so what is found in it was made here; the image is only looked at, without following its
- * links, but for /etc/passwd and /etc/group, whose links end inside of it at the latest. */
+/* What goes above an image, see image.h. The directory is empty, and no other process uses it while
+ * it is filled, so what is found in it was made here; the image is only looked at, without
+ * following its links, but for /etc/passwd and /etc/group, whose links end inside of it at the
+ * latest. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -50,7 +51,7 @@ static int make_dir(int at, const char *name, mode_t mode, uid_t uid, gid_t gid)
 {
     if (mkdirat(at, name, 0700) < 0)
         return errno == EEXIST ? 0 : -errno;
-    /* An owner that this user namespace does not know is nobody's to give. */
+    /* The kernel lets no process set an owner that this user namespace does not map. */
     if (fchownat(at, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0 && errno != EINVAL && errno != EPERM)
         return -errno;
     return fchmodat(at, name, mode & 0777, 0) < 0 ? -errno : 1;
@@ -74,7 +75,7 @@ static int make_place(const struct image_upper *u, int upper_fd, const char *pat
 }
 
 /* The image's directory of that name, moved to: -1 where it has none. */
-static int descend(int *lower, const char *name, struct stat *ret)
+static int descend_lower(int *lower, const char *name, struct stat *ret)
 {
     if (*lower < 0)
         return 0;
@@ -102,7 +103,7 @@ static int make_target(struct image_upper *u, int lower_fd, int upper_fd, const 
     snprintf(copy, sizeof(copy), "%s", path);
     for (char *name = strtok_r(copy, "/", &save); name; name = strtok_r(NULL, "/", &save)) {
         struct stat st;
-        int in_the_way = descend(&lower, name, &st);
+        int in_the_way = descend_lower(&lower, name, &st);
         int r = in_the_way == 0 && lower >= 0 ? make_dir(at, name, st.st_mode, st.st_uid, st.st_gid)
                 : in_the_way == 0             ? make_dir(at, name, 0755, u->tool_id, u->tool_id)
                                               : 0;
@@ -181,7 +182,8 @@ static bool knows_id(const char *text, unsigned id)
     return false;
 }
 
-/* The image's, with the tool's user where it has nobody of that id; ours where it has none. */
+/* The image's file, with a line for the tool's user where it has no user of that id; our own file
+ * where the image has none. */
 static int add_who_is_who(const struct image_upper *u, int lower_fd, int upper_fd, const char *name,
                           const char *tools_line)
 {
@@ -192,8 +194,12 @@ static int add_who_is_who(const struct image_upper *u, int lower_fd, int upper_f
     if (knows_id(text.data, SANDBOX_TOOL_ID))
         return 0;
     int r = text.data[text.len - 1] == '\n' ? 0 : strbuf_puts(&text, "\n");
-    r = r < 0 ? r : strbuf_puts(&text, tools_line);
-    return r < 0 ? r : write_file(u, upper_fd, name, text.data, text.len);
+    if (r < 0)
+        return r;
+    r = strbuf_puts(&text, tools_line);
+    if (r < 0)
+        return r;
+    return write_file(u, upper_fd, name, text.data, text.len);
 }
 
 static int fill_etc(struct image_upper *u, int lower_fd, int upper_fd)

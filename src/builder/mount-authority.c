@@ -35,7 +35,9 @@ static int write_authorities(int authority_fd)
     if (host < 0 || fd < 0)
         return -errno;
     int r = append_file(fd, host);
-    return r < 0 ? r : append_file(fd, authority_fd);
+    if (r < 0)
+        return r;
+    return append_file(fd, authority_fd);
 }
 
 int mount_authority(int authority_fd)

@@ -22,8 +22,21 @@ static inline int move_mount(int from_fd, const char *from, int to_fd, const cha
 #define FSCONFIG_SET_FLAG   0
 #define FSCONFIG_SET_STRING 1
 #define FSCONFIG_CMD_CREATE 6
+#define MOUNT_ATTR_RDONLY   1
 #define MOUNT_ATTR_NOSUID   2
 #define MOUNT_ATTR_NODEV    4
+
+#define MOUNT_ATTR_IDMAP 0x100000
+
+struct mount_attr {
+    unsigned long long attr_set, attr_clr, propagation, userns_fd;
+};
+
+static inline int mount_setattr(int fd, const char *path, unsigned flags, struct mount_attr *attr,
+                                size_t size)
+{
+    return (int)syscall(SYS_mount_setattr, fd, path, flags, attr, size);
+}
 
 static inline int fsopen(const char *type, unsigned flags)
 {

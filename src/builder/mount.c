@@ -64,7 +64,7 @@ const char *const mount_proc_read_only[] = {
     "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", NULL,
 };
 
-static int mask(const char *path)
+static int mask_path(const char *path)
 {
     if (mount("/dev/null", path, NULL, MS_BIND, NULL) == 0 || errno == ENOENT)
         return 0;
@@ -77,7 +77,7 @@ int mount_proc_masks(void)
 {
     int r = 0;
     for (size_t i = 0; r == 0 && mount_proc_masked[i]; i++)
-        r = mask(mount_proc_masked[i]);
+        r = mask_path(mount_proc_masked[i]);
     return r;
 }
 
@@ -164,7 +164,9 @@ int mount_disk_prepare(uid_t runner_id, uid_t tool_id)
         return -errno;
     _cleanup_close_ int root_fd = open(place, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int r = root_fd < 0 ? -errno : mount_disk_make_parts(root_fd, runner_id, tool_id);
-    return r < 0 ? r : bind_parts(place);
+    if (r < 0)
+        return r;
+    return bind_parts(place);
 }
 
 int mount_disk_resize(uint64_t bytes, uint64_t inodes)
@@ -273,7 +275,9 @@ int mount_own_root(void)
     if (root_fd < 0)
         return -errno;
     int r = mount_fill_root("", OWN_ROOT_DIR, root_fd);
-    r = r < 0 ? r : carry_parts();
+    if (r < 0)
+        return r;
+    r = carry_parts();
     if (r < 0)
         return r;
     if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||

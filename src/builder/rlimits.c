@@ -43,7 +43,7 @@ const size_t n_rlimit_rows = ELEMENTS(rlimit_rows);
 _Static_assert(ELEMENTS(rlimit_rows) == RLIM_NLIMITS, "every limit has a row");
 _Static_assert(ELEMENTS(rlimit_rows) == RLIMIT_ROWS_MAX, "and the table its size");
 
-static rlim_t least(rlim_t a, rlim_t b)
+static rlim_t lower_limit(rlim_t a, rlim_t b)
 {
     return a < b ? a : b;
 }
@@ -56,8 +56,8 @@ static int set_limit(int resource, rlim_t soft, rlim_t hard)
         return 0;
     if (errno != EPERM || getrlimit(resource, &old) < 0)
         return -errno;
-    limit.rlim_max = least(hard, old.rlim_max);
-    limit.rlim_cur = least(soft, limit.rlim_max);
+    limit.rlim_max = lower_limit(hard, old.rlim_max);
+    limit.rlim_cur = lower_limit(soft, limit.rlim_max);
     return setrlimit(resource, &limit) < 0 ? -errno : 0;
 }
 
@@ -74,7 +74,7 @@ void rlimits_settle(void)
         if (row->resource == RLIMIT_CORE || row->resource == RLIMIT_NOFILE ||
             getrlimit(row->resource, &old) < 0)
             continue;
-        set_limit(row->resource, least(old.rlim_cur, row->hard), row->hard);
+        set_limit(row->resource, lower_limit(old.rlim_cur, row->hard), row->hard);
     }
 }
 

@@ -69,8 +69,8 @@ static void print_text(const char *title, const char *text)
 
 /* --- what is unusual */
 
-static void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void warn(const char *fmt, ...)
+static void print_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void print_warning(const char *fmt, ...)
 {
     _cleanup_free_ char *text = NULL;
     va_list ap;
@@ -117,21 +117,22 @@ static void warn_pin(const json_t *pin)
 {
     const char *why = json_member_text(pin, "not_pinned"), *of = json_member_text(pin, "of");
     if (*why)
-        warn("not pinned: %s (%s%s%s)", pin_name(pin), why, *of ? ", set by the " : "", of);
+        print_warning("not pinned: %s (%s%s%s)", pin_name(pin), why, *of ? ", set by the " : "",
+                      of);
 }
 
 static void warn_mount(const json_t *mount)
 {
     const char *source = json_member_text(mount, "source");
     bool read_only = json_is_true(json_object_get(mount, "read_only"));
-    warn("%s the host's %s", read_only ? "reads" : "writes to", *source ? source : "?");
+    print_warning("%s the host's %s", read_only ? "reads" : "writes to", *source ? source : "?");
 }
 
 static void warn_finding(const json_t *finding)
 {
     const char *id = json_member_text(finding, "id");
     const char *message = json_member_text(finding, "message");
-    warn("%s: %s", *id ? id : "?", message);
+    print_warning("%s: %s", *id ? id : "?", message);
 }
 
 static void warn_each(const json_t *obj, const char *key, void (*warn_one)(const json_t *item))
@@ -146,20 +147,21 @@ static void print_unusual(const json_t *subject, const json_t *shown)
 {
     const json_t *spec = json_object_get(subject, "spec"), *in = json_object_get(subject, "stdin");
     if (value_hides(subject) || value_hides(shown))
-        warn("some of the text below has characters that do not show: they are written as \\u....");
+        print_warning(
+            "some of the text below has characters that do not show: they are written as \\u....");
     if (json_is_true(json_object_get(in, "open")))
-        warn("more input may be sent to it while it runs");
+        print_warning("more input may be sent to it while it runs");
     if (json_is_true(json_object_get(subject, "pty")))
-        warn("it has a terminal");
+        print_warning("it has a terminal");
     if (json_is_true(json_object_get(shown, "not_shown_in_full")))
-        warn("its input is not shown in full");
+        print_warning("its input is not shown in full");
     if (json_array_size(json_object_get(subject, "env")) > 0)
-        warn("it sets variables (env)");
+        print_warning("it sets variables (env)");
     if (json_is_true(json_object_get(spec, "tool_net")) ||
         json_array_size(json_object_get(spec, "hosts")) > 0)
-        warn("it reaches the network");
+        print_warning("it reaches the network");
     if (json_array_size(json_object_get(spec, "weaker")) > 0)
-        warn("its sandbox accepts weaker walls (spec.weaker)");
+        print_warning("its sandbox accepts weaker walls (spec.weaker)");
     warn_each(spec, "mounts", warn_mount);
     warn_each(subject, "pins", warn_pin);
     warn_each(shown, "findings", warn_finding);

@@ -109,7 +109,9 @@ static int export_rows(struct sqlite3 *db, uint64_t since, const struct evidence
         r = more = audit_export_page(db, &since, newest.seq, PAGE_BYTES, &b, err);
         r = r < 0 ? r : print_text(&b, err);
     }
-    r = r < 0 ? r : audit_newest_record(db, &head, err);
+    if (r < 0)
+        return r;
+    r = audit_newest_record(db, &head, err);
     if (r < 0)
         return r;
     checkpoint_format(&newest, line);

@@ -19,7 +19,7 @@
 #define SUMMARY_MAX 60 /* bytes */
 
 /* What would run, on one line. */
-static char *summary(const json_t *approval)
+static char *call_summary(const json_t *approval)
 {
     const json_t *argv = json_object_get(approval, "argv");
     size_t i;
@@ -58,7 +58,7 @@ static int approvals_list(const struct args *a, struct session *s, struct sbx_er
     json_array_foreach(json_object_get(answer, "approvals"), i, item)
     {
         char *cells[] = {cell(item, "id"),   cell(item, "status"),     cell(item, "risk"),
-                         cell(item, "rule"), cell(item, "expires_at"), summary(item)};
+                         cell(item, "rule"), cell(item, "expires_at"), call_summary(item)};
         table_add(&t, cells);
     }
     table_print(&t);
@@ -136,7 +136,7 @@ static void print_event(const char *text, size_t len, bool as_json)
         print_json(event, JSON_COMPACT);
     } else {
         _cleanup_free_ char *type = cell(event, "type"), *id = cell(a, "id"),
-                            *risk = cell(a, "risk"), *what = summary(a);
+                            *risk = cell(a, "risk"), *what = call_summary(a);
         printf("%s %s %s %s\n", type, id, risk, what);
     }
     fflush(stdout);

@@ -46,7 +46,7 @@ static void result_done(struct result *r)
 
 /* --- reading */
 
-static int feed(void *data, const char *piece, size_t len)
+static int verifier_feed(void *data, const char *piece, size_t len)
 {
     return audit_verify_feed(data, piece, len) ? 0 : -1;
 }
@@ -71,7 +71,7 @@ static int read_daemon(const struct args *a, struct audit_verifier *v, struct sb
     _cleanup_session_ struct session s = {0};
     if (session_open(a, false, &s, err) < 0)
         return -1;
-    int r = sbx_download(s.client, "/v1/audit/export", feed, v, err);
+    int r = sbx_download(s.client, "/v1/audit/export", verifier_feed, v, err);
     return v->failed ? 0 : r;
 }
 
@@ -97,7 +97,8 @@ static int gather_evidence(const struct args *a, struct evidence *e, struct sbx_
 
 /* --- what is not proved */
 
-__attribute__((format(printf, 2, 3))) static void doubt(struct result *r, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void result_add_doubt(struct result *r,
+                                                                   const char *fmt, ...)
 {
     va_list ap;
     char text[400];
@@ -112,17 +113,19 @@ __attribute__((format(printf, 2, 3))) static void doubt(struct result *r, const 
 static void doubt_segment(struct result *r, const struct audit_segment *s)
 {
     if (s->basis == AUDIT_KEY_REPLACED)
-        doubt(r,
-              "that the key from record %" PRIu64
-              " on belongs to whoever signed before: what came before is proved with an earlier "
-              "key, which is lost, and from here on there is only the new key's word",
-              s->first);
+        result_add_doubt(
+            r,
+            "that the key from record %" PRIu64
+            " on belongs to the key that signed before: earlier records are proved with an earlier "
+            "key, which is lost, and from here on there is only the new key's word",
+            s->first);
     else if (s->basis == AUDIT_KEY_RECORDED)
-        doubt(r,
-              "that the key from record %" PRIu64
-              " on belongs to whoever signed before: what came before is proved with an earlier "
-              "key, which does not name this one",
-              s->first);
+        result_add_doubt(
+            r,
+            "that the key from record %" PRIu64
+            " on belongs to the key that signed before: earlier records are proved with an earlier "
+            "key, which does not name this one",
+            s->first);
 }
 
 static void find_doubts(struct result *r)
@@ -130,37 +133,42 @@ static void find_doubts(struct result *r)
     const struct audit_verifier *v = &r->v;
     const struct evidence *e = &r->evidence;
     if (!v->key)
-        doubt(r, "who made this: there is no key to check signatures with (-key)");
+        result_add_doubt(r, "who made this: there is no key to check signatures with (-key)");
     else if (v->key_origin == AUDIT_KEY_OF_EXPORT)
-        doubt(r, "who signed this: the key is the one it names itself; compare it with the "
-                 "daemon's, or give it with -key");
+        result_add_doubt(r,
+                         "who signed this: the key is the one it names itself; compare it with the "
+                         "daemon's, or give it with -key");
     for (size_t i = 0; i < v->n_segments; i++)
         doubt_segment(r, &v->segments[i]);
     if (v->base_seq)
-        doubt(r, "records 1 to %" PRIu64 ": they were dropped, or left out; the base is signed",
-              v->base_seq);
+        result_add_doubt(
+            r, "records 1 to %" PRIu64 ": they were dropped, or left out; the base is signed",
+            v->base_seq);
     if (e->n_known && e->known[0].seq < v->base_seq)
-        doubt(r,
-              "kept checkpoints before record %" PRIu64 ": there is nothing to compare them with",
-              v->base_seq);
+        result_add_doubt(
+            r, "kept checkpoints before record %" PRIu64 ": there is nothing to compare them with",
+            v->base_seq);
     if (v->seq > v->last.seq)
-        doubt(r, "records %" PRIu64 " to %" PRIu64 ": they are chained and not signed yet",
-              v->last.seq + 1, v->seq);
+        result_add_doubt(r,
+                         "records %" PRIu64 " to %" PRIu64 ": they are chained and not signed yet",
+                         v->last.seq + 1, v->seq);
     if (r->unchained)
-        doubt(r, "%zu newer records: they are written and not chained yet", r->unchained);
+        result_add_doubt(r, "%zu newer records: they are written and not chained yet",
+                         r->unchained);
     if (v->last_seq && v->last.purpose != CHECKPOINT_EXPORT)
-        doubt(r, "that this is all of an export: it ends in an ordinary checkpoint, as an export "
-                 "without a daemon does");
+        result_add_doubt(
+            r, "that this is all of an export: it ends in an ordinary checkpoint, as an export "
+               "without a daemon does");
     if (!e->n_known)
-        doubt(r,
-              "that nothing came after record %" PRIu64
-              ": no checkpoint from elsewhere says so (-checkpoint)",
-              v->seq);
+        result_add_doubt(r,
+                         "that nothing came after record %" PRIu64
+                         ": no checkpoint from elsewhere says so (-checkpoint)",
+                         v->seq);
     else
-        doubt(r,
-              "that nothing came after record %" PRIu64
-              ": the newest checkpoint from elsewhere is of record %" PRIu64,
-              v->seq, e->known[e->n_known - 1].seq);
+        result_add_doubt(r,
+                         "that nothing came after record %" PRIu64
+                         ": the newest checkpoint from elsewhere is of record %" PRIu64,
+                         v->seq, e->known[e->n_known - 1].seq);
 }
 
 /* --- telling */
@@ -244,7 +252,7 @@ static void print_text(const struct result *r, bool good)
         printf("not proved: %s\n", r->doubts[i]);
 }
 
-static int verify(const struct args *a, struct result *r)
+static int verify_evidence(const struct args *a, struct result *r)
 {
     struct sbx_error err;
     struct evidence *e = &r->evidence;
@@ -272,7 +280,7 @@ int cmd_audit_verify(const struct args *a)
     struct result r = {0};
     if (a->n_rest && a->state_dir)
         return cli_fail_usage("audit verify takes FILE or -state-dir, not both");
-    int code = verify(a, &r);
+    int code = verify_evidence(a, &r);
     result_done(&r);
     return code;
 }

@@ -182,6 +182,9 @@ static void emit_fish_rules(const struct command *cmd)
         print_quoted(o->help);
         putchar('\n');
     }
+    printf("complete -c sbx -n \"__sbx_at '%s'\" -o help -d", cmd->name);
+    print_quoted("Describe how this command is used.");
+    putchar('\n');
 }
 
 static int completion_fish(const struct args *a)

@@ -150,7 +150,7 @@ static void print_full_house(const json_t *capacity)
     full_house_compare(capacity, print_pool);
 }
 
-static int examine(const struct args *a)
+static int examine_daemon(const struct args *a)
 {
     struct sbx_error err;
     _cleanup_session_ struct session s = {0};
@@ -200,7 +200,7 @@ static int clean_host(void)
 
 static int run_doctor(const struct args *a)
 {
-    return a->clean ? clean_host() : examine(a);
+    return a->clean ? clean_host() : examine_daemon(a);
 }
 
 const struct command command_doctor = {

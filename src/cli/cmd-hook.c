@@ -26,7 +26,7 @@
 #define INPUT_MAX  (16 * 1024 * 1024)
 #define EXIT_BLOCK 2 /* the one code that stops the agent */
 
-static int block(const char *why)
+static int block_call(const char *why)
 {
     _cleanup_free_ char *text = printable(why);
     fprintf(stderr, "sbx hook: blocked: %s\n", text);
@@ -124,8 +124,8 @@ static int answer_agent(const struct rules_decision *d)
                   json_message(reason));
     print_json(o, JSON_COMPACT);
     if (fflush(stdout) != 0)
-        return block("the answer cannot be written");
-    return d->verdict == VERDICT_DENY ? block(reason) : 0;
+        return block_call("the answer cannot be written");
+    return d->verdict == VERDICT_DENY ? block_call(reason) : 0;
 }
 
 static int hook_pre_tool_use(const struct args *a)
@@ -139,7 +139,7 @@ static int hook_pre_tool_use(const struct args *a)
     if (!input || hook_call_parse(input, &h, &err) < 0) {
         hook_call_done(&h);
         ruleset_unref(rs);
-        return block(*err.message ? err.message : "the policy cannot be read");
+        return block_call(*err.message ? err.message : "the policy cannot be read");
     }
     decide_call(rs, &h, &d);
     hook_call_done(&h);

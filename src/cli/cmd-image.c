@@ -133,7 +133,9 @@ static int image_pull(const struct args *a, struct session *s, struct sbx_error 
     }
     if (r == 0 && !done)
         return cli_set_error(err, "unavailable", "the daemon ended in the middle");
-    return r < 0 ? r : print_digest(a, done);
+    if (r < 0)
+        return r;
+    return print_digest(a, done);
 }
 
 /* --- build-from-tar */
@@ -180,7 +182,9 @@ static int image_build(const struct args *a, struct session *s, struct sbx_error
     sbx_response_done(&response);
     if (r == 0 && !image)
         return cli_set_error(err, "internal", "the daemon's answer cannot be read");
-    return r < 0 ? r : print_digest(a, image);
+    if (r < 0)
+        return r;
+    return print_digest(a, image);
 }
 
 /* --- the rest */

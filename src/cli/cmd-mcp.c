@@ -60,7 +60,9 @@ static int make_parent(const char *path, struct sbx_error *err)
 static int write_temp(int fd, const struct strbuf *text, mode_t mode)
 {
     int r = fchmod(fd, mode) < 0 ? -errno : fd_write_all(fd, text->data, text->len);
-    return r < 0 ? r : fsync(fd) < 0 ? -errno : 0;
+    if (r < 0)
+        return r;
+    return fsync(fd) < 0 ? -errno : 0;
 }
 
 /* All or nothing, with the mode it had. */
@@ -103,8 +105,8 @@ static int find_target(const struct args *a, struct mcp_target *t, char **ret_ow
     return 0;
 }
 
-static int install(const struct args *a, const struct mcp_client *client,
-                   const struct mcp_target *t, struct sbx_error *err)
+static int install_entry(const struct args *a, const struct mcp_client *client,
+                         const struct mcp_target *t, struct sbx_error *err)
 {
     _cleanup_strbuf_ struct strbuf before = STRBUF_INIT(FILE_MAX), after = STRBUF_INIT(FILE_MAX);
     _cleanup_free_ char *named = a->out ? xstrdup(a->out) : expand_path(client->path, err);
@@ -137,7 +139,7 @@ static int mcp_install(const struct args *a)
     const struct mcp_client *client = mcp_client_find(a->rest[0]);
     if (!client)
         return cli_fail_usage("mcp install: claude, cursor, vscode or codex, not '%s'", a->rest[0]);
-    if (find_target(a, &t, &owned, &err) < 0 || install(a, client, &t, &err) < 0)
+    if (find_target(a, &t, &owned, &err) < 0 || install_entry(a, client, &t, &err) < 0)
         return cli_fail(&err);
     return 0;
 }

@@ -53,7 +53,9 @@ static int call_network(const struct args *a, struct session *s, const char *met
     _cleanup_json_ json_t *network = NULL;
     _cleanup_free_ char *path = sbx_path_format("/v1/sandboxes/%s/network", a->id);
     int r = session_call(s, method, path, body, &network, err);
-    return r < 0 ? r : print_network(a, network);
+    if (r < 0)
+        return r;
+    return print_network(a, network);
 }
 
 /* --- verbs */

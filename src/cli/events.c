@@ -27,7 +27,9 @@ int event_print(void *printer, const struct sbx_event *ev)
     }
     if (p->raw) {
         int r = write_out(p, STDOUT_FILENO, ev->json, ev->json_len);
-        return r < 0 ? r : write_out(p, STDOUT_FILENO, "\n", 1);
+        if (r < 0)
+            return r;
+        return write_out(p, STDOUT_FILENO, "\n", 1);
     }
     if (strcmp(ev->type, "output") != 0 || !ev->data_len)
         return 0;

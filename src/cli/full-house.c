@@ -68,7 +68,7 @@ static const struct pool {
 };
 
 /* -1 where it is not limited, or the daemon does not say. */
-static int64_t each(const json_t *capacity, const char *member)
+static int64_t limit_each(const json_t *capacity, const char *member)
 {
     const json_t *n = json_object_get(json_object_get(capacity, "each"), member);
     return json_is_integer(n) ? json_integer_value(n) : -1;
@@ -77,7 +77,8 @@ static int64_t each(const json_t *capacity, const char *member)
 static bool fill_row(const struct pool *p, const json_t *capacity, struct full_house_row *row)
 {
     int64_t sandboxes = json_integer_value(json_object_get(capacity, "sandboxes"));
-    int64_t one = each(capacity, p->member), times = p->times ? each(capacity, p->times) : 1;
+    int64_t one = limit_each(capacity, p->member),
+            times = p->times ? limit_each(capacity, p->times) : 1;
     int64_t host = p->host();
     if (sandboxes < 1 || one < 0 || times < 0 || host < 0)
         return false;

@@ -29,7 +29,7 @@ static const struct {
     {"Grep", "file.search", "path", CAPABILITY_FILE, false},
 };
 
-static char *own(struct hook_call *h, char *text)
+static char *own_text(struct hook_call *h, char *text)
 {
     return h->owned[h->n_owned++] = text;
 }
@@ -58,7 +58,7 @@ static int set_url(struct hook_call *h, const json_t *input, struct error *err)
     h->call.port = u.target.port;
     h->call.tool = "fetch";
     h->call.capabilities = CAPABILITY_NETWORK;
-    h->call.host = own(h, xcalloc(1, TARGET_TEXT_SIZE));
+    h->call.host = own_text(h, xcalloc(1, TARGET_TEXT_SIZE));
     target_format_host(&u.target, (char *)h->call.host);
     return 0;
 }
@@ -88,10 +88,10 @@ static int set_file(struct hook_call *h, size_t row, const json_t *input, struct
         path = h->call.cwd;
     if (!path || (*path != '/' && !h->call.cwd))
         return error_field(err, "cwd", "a relative path, and 'cwd' is missing");
-    char *whole = own(h, *path == '/' ? xstrdup(path) : xasprintf("%s/%s", h->call.cwd, path));
+    char *whole = own_text(h, *path == '/' ? xstrdup(path) : xasprintf("%s/%s", h->call.cwd, path));
     h->paths[h->call.n_paths++] = (struct rules_path){whole, known[row].write};
     char *real = resolve_path(whole);
-    if (real && strcmp(own(h, real), whole) != 0)
+    if (real && strcmp(own_text(h, real), whole) != 0)
         h->paths[h->call.n_paths++] = (struct rules_path){real, known[row].write};
     return 0;
 }
@@ -129,7 +129,9 @@ int hook_call_parse(const json_t *input, struct hook_call *ret, struct error *er
     if (r >= 0 && (!name || !*name || !arguments))
         r = error_field(err, "tool_name", "'tool_name' and 'tool_input' are needed");
     ret->call.paths = ret->paths;
-    return r < 0 ? r : set_tool(ret, name, arguments, err);
+    if (r < 0)
+        return r;
+    return set_tool(ret, name, arguments, err);
 }
 
 void hook_call_done(struct hook_call *h)

@@ -28,8 +28,8 @@ static json_t *with_secret(const struct key *key, const char *secret)
     return o;
 }
 
-static json_t *change(struct keys *k, enum keys_verb verb, const char *subject,
-                      const struct key_request *request, struct error *err)
+static json_t *keys_change(struct keys *k, enum keys_verb verb, const char *subject,
+                           const struct key_request *request, struct error *err)
 {
     char secret[KEY_SECRET_SIZE];
     const struct key *key;
@@ -62,7 +62,7 @@ static json_t *change_in(const char *dir, enum keys_verb verb, const char *subje
     struct keys_options o = {.loop = &loop, .store = store, .config.max = KEYS_MAX};
     struct keys *keys = store ? keys_open(&o, err) : NULL;
     if (keys)
-        answer = change(keys, verb, subject, request, err);
+        answer = keys_change(keys, verb, subject, request, err);
     keys_stop(keys);
     store_close(store);
     uv_run(&loop, UV_RUN_DEFAULT);

@@ -21,7 +21,7 @@ static int flush_output(int code)
     return EXIT_SBX_FAILED;
 }
 
-static const char *unaliased(const char *name)
+static const char *resolve_alias(const char *name)
 {
     if (strcmp(name, "-h") == 0 || strcmp(name, "-help") == 0 || strcmp(name, "--help") == 0)
         return "help";
@@ -54,7 +54,7 @@ static char **find_sub_name(const struct command *verb, char **argv)
 static bool asks_for_help(char **argv, char *const *end)
 {
     for (; argv < end; argv++)
-        if (strcmp(unaliased(*argv), "help") == 0)
+        if (strcmp(resolve_alias(*argv), "help") == 0)
             return true;
     return false;
 }
@@ -71,8 +71,10 @@ static const struct command *take_sub(const struct command *verb, char **argv, i
     }
     *ret_code = EXIT_USAGE;
     if (!*name) {
-        fprintf(stderr, "sbx %s: a command is missing (see 'sbx help %s')\n", verb->name,
-                verb->name);
+        fprintf(stderr, "sbx %s: a command is missing; there are", verb->name);
+        for (const struct command *c = verb->commands; c->name; c++)
+            fprintf(stderr, "%s %s", c == verb->commands ? "" : ",", command_last_word(c));
+        fprintf(stderr, " (see 'sbx help %s')\n", verb->name);
         return NULL;
     }
     const struct command *sub = command_find_sub(verb, *name);
@@ -112,6 +114,6 @@ int main(int argc, char **argv)
         flush_output(0);
         return EXIT_USAGE;
     }
-    const struct command *cmd = command_find(unaliased(argv[1]));
+    const struct command *cmd = command_find(resolve_alias(argv[1]));
     return cmd ? flush_output(run_command(cmd, argv + 2)) : command_fail_unknown(NULL, argv[1]);
 }

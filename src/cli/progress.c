@@ -50,7 +50,7 @@ void progress_init(struct progress *p, bool quiet)
 }
 
 /* It may change at any time; a terminal that does not say has the usual size. */
-static size_t columns(void)
+static size_t terminal_columns(void)
 {
     struct winsize size;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
@@ -73,10 +73,10 @@ static void fill_bar(char bar[BAR_WIDTH + 4], size_t room, double part)
 }
 
 /* A line that is longer than the terminal would not be drawn over, but scroll. */
-static void draw(struct progress *p, uint64_t done, uint64_t total, const char *note)
+static void progress_draw(struct progress *p, uint64_t done, uint64_t total, const char *note)
 {
     char bar[BAR_WIDTH + 4] = "", numbers[LINE_MAX_];
-    size_t room = columns() - 1;
+    size_t room = terminal_columns() - 1;
     double part = total ? (double)done / (double)total : 0;
     if (total)
         snprintf(numbers, sizeof(numbers), "%3d%%  %.1f/%.1f MB  %s", (int)(part * 100),
@@ -106,7 +106,7 @@ void progress_show(struct progress *p, const char *step, uint64_t done, uint64_t
     if (!p->terminal || (!other && now - p->drawn_ms < REDRAW_MS))
         return;
     p->drawn_ms = now;
-    draw(p, done < total || !total ? done : total, total, note);
+    progress_draw(p, done < total || !total ? done : total, total, note);
 }
 
 void progress_end(struct progress *p)

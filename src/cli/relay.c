@@ -138,7 +138,7 @@ static int on_socket(struct relay *r, struct sbx_error *err)
 }
 
 /* What came with the answer to the upgrade is read before the first wait: nothing may follow it. */
-static int loop(struct relay *r, struct sbx_error *err)
+static int relay_loop(struct relay *r, struct sbx_error *err)
 {
     if (on_socket(r, err) < 0)
         return -1;
@@ -182,7 +182,7 @@ int relay_exec(struct sbx_client *c, const char *id, const char *exec_id, bool t
     enter_raw(&r);
     int result = terminal ? send_size(&r, err) : 0;
     if (result == 0)
-        result = loop(&r, err);
+        result = relay_loop(&r, err);
     if (r.raw)
         tcsetattr(STDIN_FILENO, TCSADRAIN, &r.saved);
     sbx_ws_free(r.ws);

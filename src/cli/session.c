@@ -18,7 +18,7 @@
 
 /* Whether a mas-sandboxd of root's or this user's listens at the default address. It is asked
  * without a token: one that wants a token says so, and that is answer enough. */
-static bool answers(void)
+static bool default_daemon_answers(void)
 {
     struct sbx_response r;
     struct sbx_client *c = sbx_client_new("", "", NULL);
@@ -70,8 +70,9 @@ int session_open(const struct args *a, bool may_start, struct session *ret, stru
     struct session s = {0};
     const char *named = a->addr ? a->addr : getenv("MAS_SANDBOX_URL");
     bool is_named = named && *named;
-    int r = may_start && !is_named && !answers() ? start_private(&s, err)
-                                                 : open_address(a, is_named ? named : "", &s, err);
+    int r = may_start && !is_named && !default_daemon_answers()
+                ? start_private(&s, err)
+                : open_address(a, is_named ? named : "", &s, err);
     if (r == 0)
         r = set_approval(a, &s, err);
     if (r < 0)

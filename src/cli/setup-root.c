@@ -66,7 +66,9 @@ static int fill_file(int fd, const char *text, const struct stat *was, mode_t mo
     if (fchmod(fd, was ? was->st_mode & 07777 : mode) < 0)
         return -errno;
     int r = fd_write_all(fd, text, strlen(text));
-    return r < 0 ? r : fsync(fd) < 0 ? -errno : 0;
+    if (r < 0)
+        return r;
+    return fsync(fd) < 0 ? -errno : 0;
 }
 
 int setup_root_write(const struct setup_root *root, const char *path, const char *text, mode_t mode)

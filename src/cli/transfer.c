@@ -105,8 +105,10 @@ static bool is_special(const char *path)
            (lstat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode));
 }
 
-static int open_temp(struct file_writer *f)
+static int open_writer(struct file_writer *f)
 {
+    if (f->fd >= 0 || (is_special(f->path) && open_special(f) == 0))
+        return 0;
     const char *slash = strrchr(f->path, '/');
     _cleanup_free_ char *dir =
         slash ? xstrndup(f->path, (size_t)(slash - f->path) + 1) : xstrdup(".");
@@ -118,13 +120,6 @@ static int open_temp(struct file_writer *f)
     f->failed_errno = f->dir < 0 ? errno : -f->fd;
     f->fd = -1;
     return -1;
-}
-
-static int open_writer(struct file_writer *f)
-{
-    if (f->fd >= 0 || (is_special(f->path) && open_special(f) == 0))
-        return 0;
-    return open_temp(f);
 }
 
 static int write_file(void *opaque, const char *piece, size_t len)

@@ -24,7 +24,7 @@ struct unpacker {
     int skipped;
 };
 
-static int skip(struct unpacker *u, const char *name, const char *why)
+static int skip_entry(struct unpacker *u, const char *name, const char *why)
 {
     cli_warn("'%s' %s: left out", name, why);
     u->skipped++;
@@ -158,7 +158,7 @@ static int make_symlink(struct unpacker *u, struct archive_entry *e, int at, con
 {
     const char *target = archive_entry_symlink(e);
     if (!target || !link_stays_inside(name, target))
-        return skip(u, name, "is a link that leads out");
+        return skip_entry(u, name, "is a link that leads out");
     if ((unlinkat(at, base, 0) < 0 && errno != ENOENT) || symlinkat(target, at, base) < 0)
         return cli_set_error(u->err, NULL, "make link '%s': %s", name, strerror(errno));
     return 0;
@@ -169,16 +169,16 @@ static int make_hardlink(struct unpacker *u, const char *target, int at, const c
 {
     _cleanup_free_ char *clean = clean_name(target);
     if (!clean || !*clean)
-        return skip(u, name, "is a link that leads out");
+        return skip_entry(u, name, "is a link that leads out");
     char *target_base;
     struct stat st;
     _cleanup_close_ int from = open_parent(u, clean, &target_base);
     if (from < 0 || fstatat(from, target_base, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return skip(u, name, "is a link to nothing");
+        return skip_entry(u, name, "is a link to nothing");
     /* A second name of a symbolic link is that link in another directory, from where it may lead
      * out. */
     if (!S_ISREG(st.st_mode))
-        return skip(u, name, "is a second name of something that is no file");
+        return skip_entry(u, name, "is a second name of something that is no file");
     unlinkat(at, base, 0);
     if (linkat(from, target_base, at, base, 0) < 0)
         return cli_set_error(u->err, NULL, "make link '%s': %s", name, strerror(errno));
@@ -190,7 +190,7 @@ static int unpack_entry(struct unpacker *u, struct archive_entry *e)
     const char *raw = archive_entry_pathname(e);
     _cleanup_free_ char *name = raw ? clean_name(raw) : NULL;
     if (!name)
-        return skip(u, raw ? raw : "?", "is a name outside of the directory");
+        return skip_entry(u, raw ? raw : "?", "is a name outside of the directory");
     if (!*name)
         return 0;
     char *base;
@@ -207,7 +207,7 @@ static int unpack_entry(struct unpacker *u, struct archive_entry *e)
     case AE_IFLNK:
         return make_symlink(u, e, at, base, name);
     default:
-        return skip(u, name, "is neither a file, a directory nor a link");
+        return skip_entry(u, name, "is neither a file, a directory nor a link");
     }
 }
 

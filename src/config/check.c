@@ -151,10 +151,41 @@ static void check_listen(const struct config *c, struct config_problems *p)
     check_token(c, p);
 }
 
-static void check_runtime(const struct config *c, struct config_problems *p)
+/* A size that the file and a key of ours both name would be one of the two. */
+static bool machine_says(const struct config *c, const char *member, uint64_t value,
+                         const char *key, struct config_problems *p)
 {
-    if (c->runtime_config)
+    if (value && config_origin(c, key) != ORIGIN_DEFAULT)
+        config_error(p, "runtime_config: %s and %s are both set; they mean the same", member, key);
+    return value != 0;
+}
+
+static void apply_machine_sizes(struct config *c, const struct machine_sizes *s,
+                                struct config_problems *p)
+{
+    if (machine_says(c, "machine.vcpu_count", s->vcpu_count, "default_cpu_cores", p))
+        c->default_limits.cpu_millicores = s->vcpu_count * 1000;
+    if (machine_says(c, "machine.mem_mib", s->mem_mib, "default_memory_mb", p))
+        c->default_limits.memory_bytes = (uint64_t)s->mem_mib * MIB;
+    if (machine_says(c, "pool.size", s->pool_size, "microvm_blanks", p))
+        c->warden.microvm_blanks = s->pool_size;
+    if (c->machine.memory_max_bytes && c->machine.memory_max_bytes < c->default_limits.memory_bytes)
+        config_error(p,
+                     "runtime_config: cgroup.memory_max_bytes is less than the machine's memory");
+}
+
+static void check_runtime(struct config *c, struct config_problems *p)
+{
+    struct machine_sizes sizes = {0};
+    machine_config_init(&c->machine, c->microvm_dir);
+    if (!c->runtime_config)
+        return;
+    if (strcmp(c->runtime, "microvm") != 0) {
         config_error(p, "runtime_config: runtime '%s' takes no configuration file", c->runtime);
+        return;
+    }
+    machine_config_load(&c->machine, &sizes, c->runtime_config, p);
+    apply_machine_sizes(c, &sizes, p);
 }
 
 static void check_ceiling(struct config_problems *p, const char *key, double value,
@@ -218,8 +249,28 @@ static void apply_quantities(struct config *c, struct config_problems *p)
     }
 }
 
+/* What a broker would refuse every order for. */
+static void check_kube(const struct config *c, struct config_problems *p)
+{
+    static const char *const needs[] = {"kube_context",         "kube_exec_plugins",
+                                        "kube_images",          "kube_link_image",
+                                        "kube_runtime_classes", "kube_storage_classes"};
+    const struct kube_config *k = &c->kube;
+    if (k->config_file && k->in_cluster)
+        config_error(p, "kube_config and kube_in_cluster: only one of them says how the cluster is "
+                        "reached");
+    if (kube_is_configured(k) && !k->link_image)
+        config_error(p, "kube_link_image: needed with kube_config or kube_in_cluster");
+    if (kube_is_configured(k) && !k->images)
+        config_error(p, "kube_images: needed with kube_config or kube_in_cluster");
+    for (size_t i = 0; !kube_is_configured(k) && i < ELEMENTS(needs); i++)
+        if (config_origin(c, needs[i]) != ORIGIN_DEFAULT)
+            config_warn(p, "%s has no effect without kube_config or kube_in_cluster", needs[i]);
+}
+
 static void check_cluster(const struct config *c, struct config_problems *p)
 {
+    check_kube(c, p);
     if (strcmp(c->api.volume_mode, "pvc") == 0)
         config_error(p, "volume_mode: pvc needs the kube runtime");
     if (strcmp(c->api.cache_mode, "pvc") == 0)

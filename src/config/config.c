@@ -103,7 +103,9 @@ static int print_quoted(struct strbuf *out, const char *text)
     int r = strbuf_puts(out, "\"");
     while (*text && r == 0)
         r = print_char(out, &text);
-    return r < 0 ? r : strbuf_puts(out, "\"");
+    if (r < 0)
+        return r;
+    return strbuf_puts(out, "\"");
 }
 
 static int print_items(const struct config_key *k, char **items, struct strbuf *out)
@@ -138,7 +140,9 @@ static int print_scalar(const struct config *c, const struct config_key *k, stru
     r = strbuf_printf(out, "%s: ", k->name);
     if (r == 0)
         r = print_quoted(out, k->flags & KEY_SECRET ? MASK : value.data);
-    return r < 0 ? r : strbuf_puts(out, "\n");
+    if (r < 0)
+        return r;
+    return strbuf_puts(out, "\n");
 }
 
 int config_print(const struct config *c, struct strbuf *out)
@@ -184,7 +188,9 @@ static int print_key_help(const struct config_key *k, struct strbuf *out)
         r = strbuf_printf(out, " [%s]", k->choices);
     if (r == 0 && k->fallback && strcmp(k->fallback, "false") != 0)
         r = strbuf_printf(out, " (default %s)", k->fallback);
-    return r < 0 ? r : strbuf_puts(out, "\n");
+    if (r < 0)
+        return r;
+    return strbuf_puts(out, "\n");
 }
 
 int config_print_help(struct strbuf *out)
@@ -241,7 +247,9 @@ static int take_pair(struct config *c, const char *name, const char *value, stru
 static int put_text(void *data, const char *name, const char *value)
 {
     int r = strbuf_append(data, name, strlen(name) + 1);
-    return r < 0 ? r : strbuf_append(data, value, strlen(value) + 1);
+    if (r < 0)
+        return r;
+    return strbuf_append(data, value, strlen(value) + 1);
 }
 
 int config_serialize(const struct config *c, struct strbuf *out)

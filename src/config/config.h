@@ -16,11 +16,13 @@
 #include "api/config.h"
 #include "audit/audit.h"
 #include "base/strbuf.h"
+#include "config/machine.h"
 #include "event/event-journal.h"
 #include "gateway/gateway.h"
 #include "guard/approval.h"
 #include "identity/keys.h"
 #include "keeper/keeper.h"
+#include "kube/config.h"
 #include "mcp/config.h"
 #include "net/http.h"
 #include "proto/limit.h"
@@ -68,6 +70,7 @@ struct config {
     char *microvm_dir;
     enum isolation min_isolation;
     char *runtime_config;
+    struct machine_config machine; /* of it, or the defaults; config_check() fills it in */
     char *policy_file;
     char *state_dir; /* NULL: main decides */
     char *landlock_dir;
@@ -118,6 +121,9 @@ struct config {
     bool images;
     char *image, *image_pull;
     struct keeper_config keeper;
+
+    /* a Kubernetes cluster */
+    struct kube_config kube;
 
     /* the sbx API's cluster settings */
     char *cache_pvc_size, *cache_pvc_storage_class, *cache_pvc_access_mode;

@@ -355,8 +355,8 @@ static int check_text(const struct config_key *key, const char *text, const stru
     return 0;
 }
 
-static int set(struct config *c, const struct config_key *key, enum config_origin origin,
-               const char *text, bool one_item, const struct why *why)
+static int set_value(struct config *c, const struct config_key *key, enum config_origin origin,
+                     const char *text, bool one_item, const struct why *why)
 {
     int r = check_text(key, text, why);
     if (r < 0)
@@ -374,13 +374,13 @@ static int set(struct config *c, const struct config_key *key, enum config_origi
 int config_value_set(struct config *c, const struct config_key *key, enum config_origin origin,
                      const char *text, char *why, size_t why_size)
 {
-    return set(c, key, origin, text, false, &(struct why){why, why_size});
+    return set_value(c, key, origin, text, false, &(struct why){why, why_size});
 }
 
 int config_value_add(struct config *c, const struct config_key *key, enum config_origin origin,
                      const char *text, char *why, size_t why_size)
 {
-    return set(c, key, origin, text, true, &(struct why){why, why_size});
+    return set_value(c, key, origin, text, true, &(struct why){why, why_size});
 }
 
 int config_value_format(const struct config *c, const struct config_key *key, struct strbuf *out)

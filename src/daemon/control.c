@@ -21,6 +21,7 @@
 #include "daemon/handover.h"
 #include "daemon/listeners.h"
 #include "daemon/stage.h"
+#include "sandbox/runner.h"
 
 /* Descriptors beside connections: a runner, a journal and streams for each sandbox, then the rest.
  */
@@ -86,7 +87,7 @@ static void say_serves(void)
     close(HANDOVER_READY);
 }
 
-static int run_control_plane(const struct handover *h, const struct config *c)
+static int run_control_plane(const struct handover *h, const struct config *c, int promised_fd)
 {
     int listeners[HANDOVER_LISTENERS_MAX];
     for (size_t i = 0; i < h->n_listeners; i++)
@@ -102,6 +103,7 @@ static int run_control_plane(const struct handover *h, const struct config *c)
         .warden_sock = HANDOVER_WARDEN,
         .gateway_sock = HANDOVER_GATEWAY,
         .keeper_sock = HANDOVER_KEEPER,
+        .promised_fd = promised_fd,
         .listeners = listeners,
         .n_listeners = h->n_listeners,
         .state_path = h->state_path,
@@ -119,9 +121,10 @@ int control_stage(void)
     static struct handover h;
     struct config c;
     struct error err = {0};
+    int promised_fd = -1;
     prctl(PR_SET_NAME, "mas-control", 0, 0, 0);
     stage_set_signals();
-    if (handover_take(&h, &c, &err) < 0) {
+    if (handover_take(&h, &c, &promised_fd, &err) < 0) {
         log_error("control plane: %s", err.message);
         return CONTROL_EXIT_REFUSED;
     }
@@ -129,6 +132,7 @@ int control_stage(void)
     if (c.api.debug_endpoints) {
         fault_arm(getenv("MAS_FAULT"), h.generation);
         clock_arm_jump(getenv("MAS_CLOCK_JUMP"));
+        runner_arm_cuts(getenv("MAS_CUT_RUNNERS"));
     }
     if (drop_rights(&h, &c, &err) < 0) {
         log_error("control plane cannot give up its privileges: %s", err.message);
@@ -137,7 +141,7 @@ int control_stage(void)
     log_info("control plane started pid=%d uid=%u generation=%llu", getpid(), (unsigned)getuid(),
              (unsigned long long)h.generation);
     say_dropped(&h);
-    int code = run_control_plane(&h, &c);
+    int code = run_control_plane(&h, &c, promised_fd);
     config_done(&c);
     return code;
 }

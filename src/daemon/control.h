@@ -22,6 +22,7 @@ struct control_context {
     int warden_sock;      /* SOCK_SEQPACKET, plans (proto/plan.h) */
     int gateway_sock;     /* SOCK_SEQPACKET (gateway/gateway-client.h) */
     int keeper_sock;      /* SOCK_SEQPACKET (keeper/keeper-client.h) */
+    int promised_fd;      /* what is promised to sandboxes (proto/promised.h), or -1 */
     const int *listeners; /* listening sockets; none in line mode */
     size_t n_listeners;
     const char *state_path; /* our own directory, as seen after the drop */

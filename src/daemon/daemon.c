@@ -30,6 +30,7 @@
 #include "daemon/gateway-stage.h"
 #include "daemon/handover.h"
 #include "daemon/keeper-stage.h"
+#include "daemon/kube-stage.h"
 #include "daemon/listeners.h"
 #include "daemon/programs.h"
 #include "gateway/rule.h"
@@ -272,7 +273,7 @@ static void fill_warden_options(struct daemon *d, struct warden_options *o)
     o->oci_fd = d->programs.oci;
     o->intercept_fd = d->programs.intercept;
     o->vmm_fd = d->programs.vmm;
-    o->microvm_dir = c->microvm_dir;
+    o->machine = c->machine;
     o->net_fd = d->programs.net;
     fill_network(c, &o->network);
     o->runner_fd = d->programs.runner;
@@ -309,8 +310,19 @@ static int seal_configurations(struct daemon *d, struct error *err)
     s->gateway_config_fd = gateway_stage_seal(s->privileged, d->config);
     if (s->control_config_fd < 0 || s->gateway_config_fd < 0)
         return error_set(err, ERROR_INTERNAL, EFBIG, "hand the configuration over");
+    if (kube_is_configured(&d->config->kube)) {
+        s->kube_fd = d->programs.kube;
+        if (s->kube_fd < 0)
+            return error_set(err, ERROR_INVALID, 0,
+                             "mas-kube is not installed; kube_config needs it");
+        s->kube_settings_fd = kube_stage_seal(d->config, err);
+        if (s->kube_settings_fd < 0)
+            return s->kube_settings_fd;
+    }
     if (!d->config->images)
         return 0;
+    if (strcmp(d->config->runtime, "microvm") == 0)
+        d->config->keeper.disks = true;
     s->keeper_config_fd = keeper_stage_seal(s->privileged, d->config, d->state.images_path);
     return s->keeper_config_fd < 0
                ? error_set(err, ERROR_INTERNAL, -s->keeper_config_fd, "hand the configuration over")
@@ -340,9 +352,9 @@ static int stage_warden(struct daemon *d, struct error *err)
  * the service manager, and what tests set, goes on. */
 static char **warden_environment(void)
 {
-    static const char *const names[] = {"PATH",          "NOTIFY_SOCKET", "ASAN_OPTIONS",
-                                        "UBSAN_OPTIONS", "LSAN_OPTIONS",  "MAS_FAULT",
-                                        "MAS_CLOCK_JUMP"};
+    static const char *const names[] = {"PATH",           "NOTIFY_SOCKET",  "ASAN_OPTIONS",
+                                        "UBSAN_OPTIONS",  "LSAN_OPTIONS",   "MAS_FAULT",
+                                        "MAS_CLOCK_JUMP", "MAS_CUT_RUNNERS"};
     char **env = xcalloc(ELEMENTS(names) + 1, sizeof(*env)), **next = env;
     for (size_t i = 0; i < ELEMENTS(names); i++)
         if (getenv(names[i]))
@@ -379,7 +391,9 @@ static int start_daemon(struct daemon *d, struct error *err)
         r = stage_standard_streams(d, err);
     if (r == 0)
         r = stage_warden(d, err);
-    return r < 0 ? r : become_warden(&d->startup, d->programs.warden, err);
+    if (r < 0)
+        return r;
+    return become_warden(&d->startup, d->programs.warden, err);
 }
 
 int daemon_run(struct config *c)

@@ -112,7 +112,7 @@ static int clone_kept(const struct drop_view *v, int *trees, struct error *err)
     return 0;
 }
 
-static int build(const struct drop_view *v, int *trees, struct error *err)
+static int build_view(const struct drop_view *v, int *trees, struct error *err)
 {
     _cleanup_close_ int state = clone_tree(v->state_path);
     if (state < 0)
@@ -131,7 +131,9 @@ static int build(const struct drop_view *v, int *trees, struct error *err)
     if (r == 0 && v->fill)
         r = v->fill(v, err);
     umask(077);
-    return r < 0 ? r : enter_root(err);
+    if (r < 0)
+        return r;
+    return enter_root(err);
 }
 
 int drop_root_view(const struct drop_view *v, struct error *err)
@@ -140,7 +142,7 @@ int drop_root_view(const struct drop_view *v, struct error *err)
         return error_set(err, ERROR_INTERNAL, errno, "private mount namespace");
     _cleanup_free_ int *trees = xcalloc(v->n_kept, sizeof(*trees));
     memset(trees, -1, v->n_kept * sizeof(*trees));
-    int r = build(v, trees, err);
+    int r = build_view(v, trees, err);
     close_trees(trees, v->n_kept);
     return r;
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/capability.h"
 #include "base/error.h"
 #include "filter/filter-table.h"
 #include "filter/filter.h"
@@ -22,13 +23,11 @@
 
 int drop_bounding_set(uint64_t keep, struct error *err)
 {
-    for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-        if (!(keep >> cap & 1) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-            return error_set(err, ERROR_INTERNAL, errno, "drop capability %d", cap);
-    return 0;
+    int r = capability_bound(keep);
+    return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "drop capabilities") : 0;
 }
 
-static int become(uid_t uid, gid_t gid, struct error *err)
+static int become_user(uid_t uid, gid_t gid, struct error *err)
 {
     if (setgroups(0, NULL) < 0)
         return error_set(err, ERROR_INTERNAL, errno, "drop groups");
@@ -56,7 +55,9 @@ static int set_capabilities(uint64_t keep, struct error *err)
 int drop_capabilities_but(uint64_t keep, struct error *err)
 {
     int r = drop_bounding_set(keep, err);
-    return r < 0 ? r : set_capabilities(keep, err);
+    if (r < 0)
+        return r;
+    return set_capabilities(keep, err);
 }
 
 int drop_identity(bool privileged, uid_t uid, gid_t gid, struct error *err)
@@ -64,7 +65,7 @@ int drop_identity(bool privileged, uid_t uid, gid_t gid, struct error *err)
     if (privileged) {
         int r = drop_bounding_set(0, err);
         if (r == 0)
-            r = become(uid, gid, err);
+            r = become_user(uid, gid, err);
         if (r < 0)
             return r;
     }

@@ -10,9 +10,9 @@
 
 struct error;
 
-/* Used when the user of the config key `user` does not exist: nobody else has these. */
+/* Used when the user of the config key `user` does not exist: ids that no other user has. */
 #define DROP_CONTROL_UID 64213
-#define DROP_PROCESS_UID 64215 /* the process runtime's commands: nobody else's uid */
+#define DROP_PROCESS_UID 64215 /* the process runtime's commands: a uid that no other user has */
 #define DROP_GATEWAY_UID 64214
 #define DROP_KEEPER_UID  64216 /* and the two after it: root, user and nobody of images */
 
@@ -37,7 +37,8 @@ int drop_root_view(const struct drop_view *v, struct error *err);
 /* Root: a private, read-only root that holds the state subdirectory, resolver and CA files,
  * /dev/null and /dev/urandom. state_fd must be the directory that state_path names. */
 int drop_root(const char *state_path, int state_fd, struct error *err);
-/* Root: another user, no groups; then for everybody: no capabilities, and none to be had again. */
+/* Root becomes another user without groups. Then every user gives up all capabilities, and the ways
+ * to get them again. */
 int drop_identity(bool privileged, uid_t uid, gid_t gid, struct error *err);
 /* No new privileges, no core dump, not to be traced; killed when the warden (parent) dies. */
 int drop_process(pid_t parent, struct error *err);

@@ -40,7 +40,9 @@ static int drop_rights(bool caller, struct error *err)
         r = error_set(err, ERROR_INTERNAL, errno, "no_new_privs");
     if (r == 0)
         r = drop_gateway_files(err);
-    return r < 0 ? r : drop_gateway_syscalls(err);
+    if (r < 0)
+        return r;
+    return drop_gateway_syscalls(err);
 }
 
 int gateway_stage(void)

@@ -15,7 +15,9 @@ int handover_seal_config(const struct config *c)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(HANDOVER_CONFIG_MAX);
     int r = config_serialize(c, &b);
-    return r < 0 ? r : fd_sealed_memory("mas-control-config", b.data, b.len);
+    if (r < 0)
+        return r;
+    return fd_sealed_memory("mas-control-config", b.data, b.len);
 }
 
 static int read_config(int fd, struct config *c, struct error *err)
@@ -60,9 +62,12 @@ static int check_record(const struct handover *h, ssize_t n, struct error *err)
     return 0;
 }
 
-int handover_take(struct handover *ret, struct config *c, struct error *err)
+int handover_take(struct handover *ret, struct config *c, int *ret_promised_fd, struct error *err)
 {
-    int fds[FD_PASS_MAX];
+    int fds[FD_PASS_MAX] = {-1};
     int r = check_record(ret, fd_recv_msg(HANDOVER_WARDEN, ret, sizeof(*ret), fds), err);
-    return r < 0 ? r : read_config(HANDOVER_CONFIG, c, err);
+    if (r < 0)
+        return r;
+    *ret_promised_fd = fds[0];
+    return read_config(HANDOVER_CONFIG, c, err);
 }

@@ -2,7 +2,7 @@
 /* How the keeper gives up its rights:
  *
  *   root        a private one: its directory, the programs of /usr, the allowed host directories
- *   identity    root of a user namespace with three ids that nobody else has, or with the caller's
+ *   identity    root of a user namespace with three ids of its own, or with the caller's
  *   rights      owning and changing files of those ids, starting programs under one of them
  *   files       Landlock, the same again
  *   calls       seccomp: no mounts, namespaces, tracing, modules, ...
@@ -148,7 +148,9 @@ static int write_maps(int proc_fd, pid_t pid, const char *map)
     snprintf(path, sizeof(path), "%d/uid_map", (int)pid);
     int r = fd_write_file_at(proc_fd, path, map);
     snprintf(path, sizeof(path), "%d/gid_map", (int)pid);
-    return r < 0 ? r : fd_write_file_at(proc_fd, path, map);
+    if (r < 0)
+        return r;
+    return fd_write_file_at(proc_fd, path, map);
 }
 
 /* Only a process outside a namespace may map more than itself into it: one is forked before. */
@@ -212,7 +214,9 @@ static int give_up(struct stage *s, struct error *err)
         r = drop_process(s->parent, err);
     if (r == 0)
         r = drop_keeper_files(&s->view, err);
-    return r < 0 ? r : drop_keeper_syscalls(err);
+    if (r < 0)
+        return r;
+    return drop_keeper_syscalls(err);
 }
 
 /* The calls that wait get the reason instead of a death, and so will the next. Nothing that they
@@ -266,6 +270,7 @@ int keeper_stage(void)
         .default_fd = fcntl(KEEPER_DEFAULT_IMAGE, F_GETFD) < 0 ? -1 : KEEPER_DEFAULT_IMAGE,
         .own_ids = s.privileged,
         .reserve_bytes = c.warden.state_reserve_bytes,
+        .promised_fd = fcntl(KEEPER_PROMISED, F_GETFD) < 0 ? -1 : KEEPER_PROMISED,
     };
     s.options.config.auth_file = NULL; /* a copy is, once it is there */
     fill_view(&s, list[AT_PATH]);
@@ -276,7 +281,7 @@ int keeper_stage(void)
     /* It was to compare with what is mounted, and is of the host's mounts: a way out of this root.
      */
     close(KEEPER_DIR);
-    for (int fd = KEEPER_SOCK; fd <= KEEPER_DEFAULT_IMAGE; fd++)
+    for (int fd = KEEPER_SOCK; fd <= KEEPER_PROMISED; fd++)
         fd_set_cloexec(fd, true);
     return keeper_main(KEEPER_SOCK, &s.options);
 }

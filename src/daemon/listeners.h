@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The listening sockets: opened before anything else, held by the warden, inherited by each control
- * plane, so that a restart of it refuses nobody. */
+ * plane, so that a restart of it refuses no connection. */
 #pragma once
 
 #include <stddef.h>

@@ -70,7 +70,7 @@ static void keep_copy(const struct policy_file *f, const struct strbuf *text)
     }
 }
 
-/* Whether nobody has written to the file since the last look, and its bytes are the same. */
+/* Whether the file was not written since the last look, and its bytes are the same. */
 static bool has_settled(struct policy_file *f, const struct stat *st, const struct strbuf *text)
 {
     char digest[AUDIT_DIGEST_SIZE];
@@ -183,8 +183,8 @@ static int load_kept(struct policy_file *f)
     return r;
 }
 
-/* A control plane that is started again goes on with what the one before it had: somebody may be
- * half way through writing the file. Its looks find out. */
+/* A control plane that is started again goes on with what the one before it had: an editor may be
+ * half way through writing the file. The regular looks at the file find out. */
 static int load_first(struct policy_file *f, struct error *err)
 {
     if (!f->options.name || (f->options.again && load_kept(f) >= 0))

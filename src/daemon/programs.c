@@ -77,10 +77,15 @@ static int check_writers(const struct programs *p, struct error *err)
     const struct {
         int fd;
         const char *name;
-    } opened[] = {{p->warden, "mas-warden"},       {p->runner, "mas-toolrunner"},
-                  {p->engine, "mas-engine"},       {p->oci, "mas-oci"},
-                  {p->intercept, "mas-intercept"}, {p->vmm, "mas-vmm"},
-                  {p->toolnet, "mas-tool-net"},    {p->net, "mas-net"}};
+    } opened[] = {{p->warden, "mas-warden"},
+                  {p->runner, "mas-toolrunner"},
+                  {p->engine, "mas-engine"},
+                  {p->oci, "mas-oci"},
+                  {p->intercept, "mas-intercept"},
+                  {p->vmm, "mas-vmm"},
+                  {p->toolnet, "mas-tool-net"},
+                  {p->net, "mas-net"},
+                  {p->kube, "mas-kube"}};
     struct stat st;
     for (size_t i = 0; i < ELEMENTS(opened); i++)
         if (opened[i].fd >= 0 && fstat(opened[i].fd, &st) == 0 && st.st_mode & S_IWOTH)
@@ -93,8 +98,12 @@ int programs_open(struct programs *p, const char *dir, struct error *err)
 {
     *p = (struct programs)PROGRAMS_INIT;
     int r = find_self(p, err);
-    r = r < 0 ? r : find_needed(&p->runner, dir, "mas-toolrunner", err);
-    r = r < 0 ? r : find_needed(&p->warden, dir, "mas-warden", err);
+    if (r < 0)
+        return r;
+    r = find_needed(&p->runner, dir, "mas-toolrunner", err);
+    if (r < 0)
+        return r;
+    r = find_needed(&p->warden, dir, "mas-warden", err);
     if (r < 0)
         return r;
     p->engine = find_program(dir, "mas-engine"); /* asked for only by those who name an engine */
@@ -107,6 +116,8 @@ int programs_open(struct programs *p, const char *dir, struct error *err)
     p->vmm = p->vmm < 0 ? -1 : p->vmm;
     p->net = find_program(dir, "mas-net"); /* likewise those who name network_cidrs */
     p->net = p->net < 0 ? -1 : p->net;
+    p->kube = find_program(dir, "mas-kube"); /* and those who name a cluster */
+    p->kube = p->kube < 0 ? -1 : p->kube;
     p->toolnet = find_program(dir, "mas-tool-net");
     if (p->toolnet < 0) {
         log_warn("mas-tool-net is not there; URL tools will fail: %s", strerror(-p->toolnet));
@@ -116,19 +127,4 @@ int programs_open(struct programs *p, const char *dir, struct error *err)
     if (p->default_image < 0)
         p->default_image = -1;
     return check_writers(p, err);
-}
-
-void programs_close(struct programs *p)
-{
-    fd_close(&p->self_dir);
-    free(steal_ptr(p->self_name));
-    fd_close(&p->runner);
-    fd_close(&p->toolnet);
-    fd_close(&p->default_image);
-    fd_close(&p->engine);
-    fd_close(&p->warden);
-    fd_close(&p->oci);
-    fd_close(&p->intercept);
-    fd_close(&p->vmm);
-    fd_close(&p->net);
 }

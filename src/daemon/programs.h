@@ -17,14 +17,14 @@ struct programs {
     int intercept;     /* mas-intercept; -1 where it is not installed */
     int vmm;           /* mas-vmm; -1 where it is not installed */
     int net;           /* mas-net; -1 where it is not installed */
+    int kube;          /* mas-kube; -1 where it is not installed */
 };
 
 #define PROGRAMS_INIT                                                                              \
     {                                                                                              \
         .self_dir = -1, .runner = -1, .toolnet = -1, .default_image = -1, .engine = -1,            \
-        .warden = -1, .oci = -1, .intercept = -1, .vmm = -1, .net = -1                             \
+        .warden = -1, .oci = -1, .intercept = -1, .vmm = -1, .net = -1, .kube = -1                 \
     }
 
 /* dir: where to look; NULL: beside this program, then in the libexec directory it was built for. */
 int programs_open(struct programs *p, const char *dir, struct error *err);
-void programs_close(struct programs *p);

@@ -25,7 +25,9 @@ int stage_seal(const char *name, char *const *list)
     int r = 0;
     for (; r == 0 && *list; list++)
         r = strbuf_append(&b, *list, strlen(*list) + 1);
-    return r < 0 ? r : fd_sealed_memory(name, b.data, b.len);
+    if (r < 0)
+        return r;
+    return fd_sealed_memory(name, b.data, b.len);
 }
 
 char **stage_take(int fd)

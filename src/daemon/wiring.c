@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the control plane consists of, put together: warden client, sandbox manager, tools, API, and
- * either an HTTP server or the line protocol. Also how it ends: drain, then delete every sandbox.
- */
-#include "daemon/control.h"
+ * either an HTTP server or the line protocol. */
+#include "daemon/control-internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,44 +39,14 @@
 #include "port/token.h"
 #include "secret/secrets.h"
 #include "store/store.h"
+#include "tool/network-change.h"
 #include "tool/network.h"
 #include "tool/run.h"
 #include "tool/skill.h"
 
 #define JOURNAL_MEMORY_BYTES (64 * 1024)        /* most commands print less, and need no file */
 #define OUTPUT_MAX_BYTES     (16 * 1024 * 1024) /* of each stream in a synchronous answer */
-#define MCP_CATALOGS_MAX     2                  /* ours, and the fixtures of tests */
 #define RESUME_MS            2000 /* callers wait so long at most for runners to answer */
-#define LEAVE_MS             2000 /* running requests have so long when another control plane waits */
-
-struct control {
-    struct control_context *ctx;
-    struct warden_client *warden;
-    struct runtime_host host;
-    struct spec default_spec;
-    struct store *store;
-    struct event_journal *events; /* NULL in line mode */
-    struct keys *keys;            /* NULL in line mode */
-    struct secrets *secrets;
-    struct traffic_tokens *traffic;
-    struct skills *skills;
-    struct images *images; /* NULL: switched off */
-    struct audit *audit;
-    struct gate *gate;
-    struct policy_file *policy;
-    struct manager *manager;
-    struct api *api;
-    struct http_server *server;
-    struct line_mode *line;
-    struct mcp *mcp; /* not with the line protocol */
-    struct mcp_stdio *mcp_stdio;
-    const struct mcp_catalog *catalogs[MCP_CATALOGS_MAX];
-    struct loop_signal sigterm, sighup, sigusr2;
-    struct loop_timer drain_timer, settle_timer, leave_timer;
-    int stops; /* SIGTERMs seen */
-    bool deleting, leaving, ended;
-    int status;
-};
 
 static void default_spec_fill(struct spec *s, const struct config *c)
 {
@@ -193,6 +161,7 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .is_call_of = run_is_call_of,
         .on_exec_data = k->gate,
         .find_denied_hosts = network_denied_hosts,
+        .ask_network = network_ask,
         .on_sandbox = audit_on_sandbox,
         .on_connection = audit_on_connection,
         .on_connections_cut = audit_on_connections_cut,
@@ -206,7 +175,8 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .journal = {.config = c->journal,
                     .dir_fd = journal_dir,
                     .memory_bytes = JOURNAL_MEMORY_BYTES,
-                    .least_free = c->warden.state_reserve_bytes / 2},
+                    .least_free = c->warden.state_reserve_bytes / 2,
+                    .promised_fd = k->ctx->promised_fd},
         .find_quota = find_quota,
         .quota_data = k,
         .pool = {.config = c->pool, .spec = &k->default_spec},
@@ -303,111 +273,7 @@ static int make_server(struct control *k, struct error *err)
     return 0;
 }
 
-/* --- the end */
-
-static void close_rest(struct control *k)
-{
-    if (k->server)
-        http_server_close(k->server);
-    images_close(steal_ptr(k->images));
-    warden_client_close(k->warden);
-    keys_stop(k->keys);
-    event_journal_stop(k->events);
-    loop_signal_close(&k->sigterm, NULL, NULL);
-    loop_signal_close(&k->sighup, NULL, NULL);
-    loop_signal_close(&k->sigusr2, NULL, NULL);
-    loop_timer_close(&k->leave_timer, NULL, NULL);
-    policy_file_close(k->policy);
-    loop_timer_close(&k->drain_timer, NULL, NULL);
-    loop_timer_close(&k->settle_timer, NULL, NULL);
-    k->ended = true;
-}
-
-static void on_last_checkpoint(void *data, const struct checkpoint *c, const struct error *err)
-{
-    (void)c;
-    if (err)
-        log_warn("%s", err->message);
-    close_rest(data);
-}
-
-/* What has happened until now is signed while the warden is there to sign it. */
-static void on_manager_closed(void *data)
-{
-    struct control *k = data;
-    struct audit_record stop = {.kind = "stop"};
-    audit_note(k->audit, &stop);
-    if (k->audit)
-        audit_checkpoint_now(k->audit, CHECKPOINT_PERIODIC, on_last_checkpoint, k);
-    else
-        close_rest(k);
-}
-
-static void delete_all(void *data)
-{
-    struct control *k = data;
-    if (k->deleting)
-        return;
-    k->deleting = true;
-    loop_timer_stop(&k->drain_timer);
-    mcp_close(k->mcp);
-    manager_close(k->manager, on_manager_closed, k);
-}
-
-static void on_stop_signal(void *data, int signo)
-{
-    struct control *k = data;
-    (void)signo;
-    loop_timer_stop(&k->leave_timer); /* the end of all, which has its own grace, comes first */
-    if (k->stops++ > 0 || !k->server) {
-        delete_all(k);
-        return;
-    }
-    log_info("draining: no new connections, running requests may finish");
-    mcp_drain(k->mcp);
-    event_journal_drain(k->events);
-    http_server_drain(k->server, delete_all, k);
-    loop_timer_start(&k->drain_timer, k->ctx->config->shutdown_grace_ms);
-}
-
-/* Killing this process loses nothing that is written or acknowledged, so no more is done about it
- * than about a crash: sandboxes, commands and journals are the next control plane's. */
-static void leave(void *data)
-{
-    (void)data;
-    _exit(CONTROL_EXIT_LEFT);
-}
-
-/* Another control plane waits to take over. Connections that come meanwhile wait for it. */
-static void on_leave_signal(void *data, int signo)
-{
-    struct control *k = data;
-    (void)signo;
-    if (k->stops || k->leaving || !k->server)
-        return;
-    k->leaving = true;
-    log_info("making way: no new connections, running requests may finish in %d ms", LEAVE_MS);
-    loop_timer_start(&k->leave_timer, LEAVE_MS);
-    mcp_drain(k->mcp);
-    http_server_drain(k->server, leave, k);
-}
-
-static void on_reload_signal(void *data, int signo)
-{
-    struct control *k = data;
-    (void)signo;
-    if (!k->deleting)
-        policy_file_reload(k->policy, NULL, NULL, NULL);
-}
-
-static void on_line_end(void *data)
-{
-    delete_all(data);
-}
-
-/* --- the start */
-
-static int restore(struct control *k, struct error *err)
+static int restore_sandboxes(struct control *k, struct error *err)
 {
     struct map *alive = warden_client_list(k->warden, err);
     size_t cursor = 0;
@@ -458,54 +324,6 @@ static void open_images(struct control *k)
         k->images = images_new(&o);
 }
 
-struct default_image {
-    struct image_wait wait;
-    struct spec *spec;
-    const char *name;
-    struct error err;
-    bool done;
-};
-
-static void on_default_image(struct image_wait *w, const struct image_found *found,
-                             const struct error *err)
-{
-    struct default_image *d = container_of(w, struct default_image, wait);
-    d->done = true;
-    if (err)
-        d->err = *err;
-    else
-        spec_set_image(d->spec, d->name, found->digest, found->env, found->workdir, found->names);
-}
-
-/* What every sandbox has that names no other: it is there before a caller can ask for one, so that
- * no call waits for it and a daemon without it does not start. A registry that is down must not
- * keep what is here from being used. */
-static int find_default_image(struct control *k, struct error *err)
-{
-    const char *name = k->ctx->config->image, *policy = NULL;
-    while (name) {
-        struct default_image d = {.wait = {.on_found = on_default_image, .policy = policy},
-                                  .spec = &k->default_spec,
-                                  .name = name};
-        int r = images_resolve(k->images, name, &d.wait, err);
-        if (r < 0)
-            return r;
-        loop_run(k->ctx->loop, 0, &d.done);
-        if (!d.done)
-            error_set(&d.err, ERROR_INTERNAL, 0, "the image keeper has gone");
-        if (!error_is_set(&d.err))
-            return 0;
-        error_prefix(&d.err, "image '%s'", name);
-        if (policy) {
-            *err = d.err;
-            return -ENOENT;
-        }
-        log_warn("%s; looking for it here", d.err.message);
-        policy = "never";
-    }
-    return 0;
-}
-
 /* A runner that is slow to answer may still know of a call. */
 static void settle_calls(void *data)
 {
@@ -538,7 +356,7 @@ static int make_gate(struct control *k, struct error *err)
             "require_keys is set and there is no key: every call is refused until one was made "
             "with 'sbx keys add -state-dir DIR' while the daemon is stopped");
     else if (!ctx->line_mode && !keys_any(k->keys) && !c->api.token)
-        log_warn("no keys are configured: approvals are by nobody in particular, and nothing "
+        log_warn("no keys are configured: approvals do not name their approver, and nothing "
                  "critical can be approved");
     k->gate = gate_new(&o, err);
     p.gate = k->gate;
@@ -546,66 +364,107 @@ static int make_gate(struct control *k, struct error *err)
     return k->policy ? 0 : -1;
 }
 
-static int control_init(struct control *k, struct error *err)
+/* The warden is asked first: what it can build decides whether the configuration holds here. */
+static int open_host(struct control *k, struct error *err)
 {
-    struct control_context *ctx = k->ctx;
+    const struct config *c = k->ctx->config;
     struct plan_reply probed;
-    int journal_dir = open(ctx->state_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (journal_dir < 0)
-        return error_set(err, ERROR_INTERNAL, errno, "open '%s'", ctx->state_path);
-    default_spec_fill(&k->default_spec, ctx->config);
-    k->warden = warden_client_new(ctx->loop, ctx->warden_sock);
+    default_spec_fill(&k->default_spec, c);
+    k->warden = warden_client_new(k->ctx->loop, k->ctx->warden_sock);
     k->host = (struct runtime_host){.warden = k->warden,
-                                    .mounts_allow = ctx->config->mounts_allow,
-                                    .process_enabled = config_process_enabled(ctx->config),
-                                    .oci_runtime = ctx->config->oci_runtime,
-                                    .min_isolation = ctx->config->min_isolation};
+                                    .mounts_allow = c->mounts_allow,
+                                    .process_enabled = config_process_enabled(c),
+                                    .oci_runtime = c->oci_runtime,
+                                    .min_isolation = c->min_isolation};
     if (warden_client_probe(k->warden, &probed, err) < 0)
         return -1;
-    if (!runtime_find(ctx->config->runtime))
+    if (!runtime_find(c->runtime))
         return error_set(err, ERROR_UNSUPPORTED, 0, "there is no runtime '%s' in this build",
-                         ctx->config->runtime);
-    if (runtime_choose(&k->host, &(struct runtime_wish){0}, &k->default_spec, err) < 0)
-        return -1;
+                         c->runtime);
+    return runtime_choose(&k->host, &(struct runtime_wish){0}, &k->default_spec, err);
+}
+
+/* What outlives this process, and the gate, which needs most of it. */
+static int open_state(struct control *k, struct error *err)
+{
+    struct control_context *ctx = k->ctx;
     /* A call over lines ends with its process: nothing of it is there to come back to. */
     if (!ctx->line_mode && !(k->store = store_open(ctx->state_path, ctx->loop, err)))
         return -1;
     if (open_events(k, err) < 0 || open_keys(k, err) < 0 || open_secrets(k, err) < 0 ||
         !(k->traffic = traffic_tokens_open(k->store, err)) ||
         !(k->skills = skills_new(k->store, err)) ||
-        audit_wire(k->ctx, k->warden, k->store, &k->audit, err) < 0 || make_gate(k, err) < 0)
+        audit_wire(ctx, k->warden, k->store, &k->audit, err) < 0)
         return -1;
+    return make_gate(k, err);
+}
+
+/* Sandboxes of before are taken over, and their calls settled, before anybody can ask for one. */
+static int open_sandboxes(struct control *k, int journal_dir, struct error *err)
+{
     open_images(k);
-    if (find_default_image(k, err) < 0)
+    /* The pool makes sandboxes of the default image as soon as there is a manager. */
+    if (control_find_default_image(k, err) < 0)
         return -1;
     k->manager = make_manager(k, journal_dir);
     secrets_on_changed(k->secrets, on_secret_changed, k);
-    if (restore(k, err) < 0)
+    if (restore_sandboxes(k, err) < 0)
         return -1;
-    traffic_tokens_sweep(k->traffic, is_sandbox_there, k);
+    traffic_tokens_sweep(k->traffic, is_sandbox_there, k); /* only those of lost ones go */
     wait_resumed(k);
-    event_journal_started(k->events);
-    loop_timer_init(&k->settle_timer, ctx->loop, settle_calls, k);
+    event_journal_started(k->events); /* all that was restored has been compared with it */
+    loop_timer_init(&k->settle_timer, k->ctx->loop, settle_calls, k);
     settle_calls(k);
+    return 0;
+}
+
+/* Callers come last, when everything that they can ask for is there. */
+static int serve_callers(struct control *k, struct error *err)
+{
+    const struct control_context *ctx = k->ctx;
     k->api = make_api(k);
-    loop_timer_init(&k->drain_timer, ctx->loop, delete_all, k);
-    loop_signal_init(&k->sigterm, ctx->loop, SIGTERM, on_stop_signal, k);
-    loop_signal_init(&k->sighup, ctx->loop, SIGHUP, on_reload_signal, k);
-    loop_signal_init(&k->sigusr2, ctx->loop, SIGUSR2, on_leave_signal, k);
-    loop_timer_init(&k->leave_timer, ctx->loop, leave, k);
-    if (!ctx->line_mode || ctx->config->use_mcp_stdio)
-        if (make_mcp(k, err) < 0)
-            return -1;
-    if (ctx->line_mode && k->mcp) {
-        k->mcp_stdio = mcp_stdio_start(k->mcp, on_line_end, k);
-        return 0;
+    control_watch_signals(k);
+    if ((!ctx->line_mode || ctx->config->use_mcp_stdio) && make_mcp(k, err) < 0)
+        return -1;
+    if (!ctx->line_mode) {
+        keys_on_ended(k->keys, on_key_ended, k);
+        return make_server(k, err);
     }
-    if (ctx->line_mode) {
-        k->line = line_mode_start(ctx->loop, k->api, ctx->config->max_line_bytes, on_line_end, k);
-        return 0;
-    }
-    keys_on_ended(k->keys, on_key_ended, k);
-    return make_server(k, err);
+    if (k->mcp)
+        k->mcp_stdio = mcp_stdio_start(k->mcp, control_end, k);
+    else
+        k->line = line_mode_start(ctx->loop, k->api, ctx->config->max_line_bytes, control_end, k);
+    return 0;
+}
+
+static int control_init(struct control *k, struct error *err)
+{
+    int journal_dir = open(k->ctx->state_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (journal_dir < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "open '%s'", k->ctx->state_path);
+    if (open_host(k, err) < 0 || open_state(k, err) < 0 || open_sandboxes(k, journal_dir, err) < 0)
+        return -1;
+    return serve_callers(k, err);
+}
+
+/* After the loop. The audit writes its last records to the store, and the store its last rows;
+ * sandboxes, keys and events are called back when a row is written, so they go after it. */
+static void control_free(struct control *k)
+{
+    line_mode_free(k->line);
+    mcp_stdio_free(k->mcp_stdio);
+    mcp_free(k->mcp);
+    audit_close(k->audit);
+    store_close(k->store);
+    manager_free(k->manager);
+    keys_free(k->keys);
+    secrets_free(k->secrets);
+    traffic_tokens_free(k->traffic);
+    skills_free(k->skills);
+    api_free(k->api);
+    gate_free(k->gate);
+    event_journal_free(k->events);
+    spec_done(&k->default_spec);
 }
 
 int control_main(struct control_context *ctx)
@@ -621,19 +480,6 @@ int control_main(struct control_context *ctx)
              ctx->config->runtime);
     ctx->on_serving();
     loop_run(ctx->loop, ctx->config->busy_poll_us, &k.ended);
-    line_mode_free(k.line);
-    mcp_stdio_free(k.mcp_stdio);
-    mcp_free(k.mcp);
-    audit_close(k.audit);
-    store_close(k.store);
-    manager_free(k.manager);
-    keys_free(k.keys);
-    secrets_free(k.secrets);
-    traffic_tokens_free(k.traffic);
-    skills_free(k.skills);
-    api_free(k.api);
-    gate_free(k.gate);
-    event_journal_free(k.events);
-    spec_done(&k.default_spec);
-    return k.status;
+    control_free(&k);
+    return 0;
 }

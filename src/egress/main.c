@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/capability.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -41,13 +42,13 @@ static int keep_one_capability(void)
  * when the channel ends. */
 static int give_up_rights(uid_t uid)
 {
-    for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
-        if (cap != CAP_NET_ADMIN && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EINVAL)
-            return -errno;
+    int r = capability_bound(1ull << CAP_NET_ADMIN);
+    if (r < 0)
+        return r;
     if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 ||
         setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
         return -errno;
-    int r = keep_one_capability();
+    r = keep_one_capability();
     if (r < 0)
         return r;
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

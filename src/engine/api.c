@@ -48,7 +48,7 @@ static int parse_version(const char *text, int *major, int *minor)
     return 0;
 }
 
-static int negotiate(struct engine *e, const json_t *version)
+static int negotiate_version(struct engine *e, const json_t *version)
 {
     int major, minor, least_major = API_MAJOR, least_minor = 0;
     if (parse_version(json_member_text(version, "ApiVersion"), &major, &minor) < 0)
@@ -125,7 +125,9 @@ int api_ask_version(struct engine *e)
         if (*p <= ' ' || *p > '~' || *p == '"')
             *p = '?';
     int r = check_kind(e, version);
-    return r < 0 ? r : negotiate(e, version);
+    if (r < 0)
+        return r;
+    return negotiate_version(e, version);
 }
 
 static int call_engine(struct engine *e, const char *method, const json_t *body, json_t **ret,
@@ -172,7 +174,7 @@ static int api_delete(struct engine *e, const char *fmt, ...)
     return status;
 }
 
-static int settled(int status)
+static int status_to_errno(int status)
 {
     return status < 0 ? status : status < 400 ? 0 : -EIO;
 }
@@ -234,7 +236,7 @@ static void log_warnings(const json_t *answer)
 int api_create(struct engine *e, const json_t *body)
 {
     _cleanup_json_ json_t *answer = NULL;
-    int r = settled(engine_dialect(e)->create(e, body, &answer));
+    int r = status_to_errno(engine_dialect(e)->create(e, body, &answer));
     if (r < 0)
         return r;
     if (!api_is_id(json_member_text(answer, "Id")))
@@ -246,17 +248,17 @@ int api_create(struct engine *e, const json_t *body)
 
 int api_start(struct engine *e)
 {
-    return settled(api_post(e, NULL, NULL, "/containers/%s/start", container_ref(e)));
+    return status_to_errno(api_post(e, NULL, NULL, "/containers/%s/start", container_ref(e)));
 }
 
 int api_pause(struct engine *e, bool on)
 {
-    return settled(
+    return status_to_errno(
         api_post(e, NULL, NULL, "/containers/%s/%s", container_ref(e), on ? "pause" : "unpause"));
 }
 
 int api_remove(struct engine *e, const char *id)
 {
     int status = api_delete(e, "/containers/%s?force=1&v=1", id);
-    return status == 404 ? 0 : settled(status);
+    return status == 404 ? 0 : status_to_errno(status);
 }

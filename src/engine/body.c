@@ -43,8 +43,8 @@ json_t *body_labels(const struct engine *e)
                      LABEL_STATE, state);
 }
 
-/* The group counts processes; an engine must be told something, and one below the host's limit that
- * it may not raise in a user namespace. */
+/* The control group counts processes. An engine still needs a number, and it must be below the
+ * host's limit, which it may not raise in a user namespace. */
 static uint64_t body_nproc(const struct engine *e)
 {
     const struct child_order *c = &e->order.child;
@@ -54,8 +54,8 @@ static uint64_t body_nproc(const struct engine *e)
     return getrlimit(RLIMIT_NPROC, &own) == 0 && own.rlim_max < n ? own.rlim_max : n;
 }
 
-/* An engine's own limits may be lower than ours and not to be raised in a user namespace; so it is
- * told what the plan decides, and what nobody has at all. */
+/* An engine's own limits may be lower than ours and not to be raised in a user namespace; so the
+ * request names the limits that the plan decides, and those that are 0 in every sandbox. */
 static bool is_told(const struct rlimit_row *row)
 {
     return row->by == RLIMIT_BY_PLAN || row->hard <= 1;

@@ -154,13 +154,13 @@ static json_t *format_mounts(const struct engine *e)
     return NULL;
 }
 
-static json_t *ulimit(const char *name, uint64_t value)
+static json_t *format_ulimit(const char *name, uint64_t value)
 {
     return json_pack("{s:s, s:I, s:I}", "Name", name, "Hard", (json_int_t)value, "Soft",
                      (json_int_t)value);
 }
 
-static json_t *security(void)
+static json_t *format_security(void)
 {
     _cleanup_json_ json_t *profile = oci_seccomp_new(false);
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(PROFILE_MAX);
@@ -186,7 +186,7 @@ static void set_limits(json_t *h, const struct engine *e)
         json_object_set_new(h, "BlkioDeviceReadBps", io_by_path(e));
         json_object_set_new(h, "BlkioDeviceWriteBps", io_by_path(e));
     }
-    json_object_set_new(h, "Ulimits", body_rlimits(e, ulimit));
+    json_object_set_new(h, "Ulimits", body_rlimits(e, format_ulimit));
 }
 
 static json_t *host_config(const struct engine *e)
@@ -198,7 +198,7 @@ static json_t *host_config(const struct engine *e)
                   format_mounts(e), "MaskedPaths", body_masked(), "ReadonlyPaths",
                   body_strings(mount_proc_read_only), "OomScoreAdj", atoi(CHILD_OOM_ADJ),
                   "RestartPolicy", "Name", "no", "LogConfig", "Type", "none");
-    json_t *opt = security();
+    json_t *opt = format_security();
     if (!opt) {
         json_decref(h);
         return NULL;

@@ -15,6 +15,7 @@
 #include "proto/engine.h"
 
 struct strbuf;
+struct syscall_table;
 
 #define CONTAINER_NAME_SIZE 128
 #define LABEL_INSTANCE      "mas-sandbox.instance"
@@ -114,7 +115,7 @@ int engine_find_users(struct engine *e);
 size_t body_args(const struct engine *e, const char **argv, char *buffer, size_t size);
 json_t *body_strings(const char *const *list);
 json_t *body_masked(void);
-/* A list of what make() makes of each limit that the engine is told. */
+/* A list with what make() returns for each limit that a request to the engine names. */
 json_t *body_rlimits(const struct engine *e, json_t *(*make)(const char *name, uint64_t value));
 json_t *body_labels(const struct engine *e);
 
@@ -186,7 +187,7 @@ int record_list(const struct engine *e);
 void shim_end(const char *id);
 bool shim_is_of(const char *command_line, size_t len, const char *id);
 
-/* --- probe.c: who the engine is and what it can; containers of nobody's are removed */
+/* --- probe.c: who the engine is and what it can; containers without a record are removed */
 void probe_ask(struct engine *e, struct engine_message *ret);
 
 /* --- tasks */
@@ -195,6 +196,8 @@ void task_ask_end(struct engine *e, uint64_t oom_kills, struct engine_message *r
 void task_create(struct engine *e, int view_fd, const struct child_trees *trees);
 void task_adopt(struct engine *e);
 void task_serve(struct engine *e, int listen_fd) __attribute__((noreturn));
+/* Leaves this process those system calls, for good. Ends it where that fails. */
+void task_confine(const struct syscall_table *t);
 int task_remove(struct engine *e);
 void task_probe(struct engine *e);
 int task_listen(const struct engine *e);

@@ -83,12 +83,12 @@ static uint64_t read_number(const char *group, const char *file, const char *key
     return *p >= '0' && *p <= '9' ? strtoull(p, NULL, 10) : UINT64_MAX;
 }
 
-static uint64_t usage(uint64_t n)
+static uint64_t usage_or_zero(uint64_t n)
 {
     return n == UINT64_MAX ? 0 : n;
 }
 
-static uint64_t millicores(uint64_t quota_us, uint64_t period_us)
+static uint64_t quota_to_millicores(uint64_t quota_us, uint64_t period_us)
 {
     return quota_us == UINT64_MAX || period_us == UINT64_MAX || !period_us
                ? UINT64_MAX
@@ -102,19 +102,19 @@ static void read_v1(pid_t pid, struct group_numbers *ret)
         ret->by = MECHANISM_CGROUP_V1;
         ret->memory_limit = read_number(g, "memory.limit_in_bytes", NULL);
         ret->swap_limit = read_number(g, "memory.memsw.limit_in_bytes", NULL);
-        ret->memory = usage(read_number(g, "memory.usage_in_bytes", NULL));
-        ret->memory_peak = usage(read_number(g, "memory.max_usage_in_bytes", NULL));
-        ret->oom_kills = usage(read_number(g, "memory.oom_control", "oom_kill"));
+        ret->memory = usage_or_zero(read_number(g, "memory.usage_in_bytes", NULL));
+        ret->memory_peak = usage_or_zero(read_number(g, "memory.max_usage_in_bytes", NULL));
+        ret->oom_kills = usage_or_zero(read_number(g, "memory.oom_control", "oom_kill"));
     }
     if (find_group(pid, "cpu", g))
-        ret->cpu_millicores = millicores(read_number(g, "cpu.cfs_quota_us", NULL),
-                                         read_number(g, "cpu.cfs_period_us", NULL));
+        ret->cpu_millicores = quota_to_millicores(read_number(g, "cpu.cfs_quota_us", NULL),
+                                                  read_number(g, "cpu.cfs_period_us", NULL));
     if (find_group(pid, "cpuacct", g))
-        ret->cpu_us = usage(read_number(g, "cpuacct.usage", NULL)) / 1000;
+        ret->cpu_us = usage_or_zero(read_number(g, "cpuacct.usage", NULL)) / 1000;
     if (find_group(pid, "pids", g)) {
         ret->by = MECHANISM_CGROUP_V1;
         ret->pids_limit = read_number(g, "pids.max", NULL);
-        ret->pids = usage(read_number(g, "pids.current", NULL));
+        ret->pids = usage_or_zero(read_number(g, "pids.current", NULL));
     }
 }
 
@@ -127,7 +127,7 @@ static uint64_t cpu_max(const char *group)
     if (fd_read_file_at(AT_FDCWD, path, &text) < 0 || !text.data ||
         sscanf(text.data, "%llu %llu", &quota, &period) != 2)
         return UINT64_MAX;
-    return millicores(quota, period);
+    return quota_to_millicores(quota, period);
 }
 
 static void read_v2(const char *g, struct group_numbers *ret)
@@ -137,13 +137,13 @@ static void read_v2(const char *g, struct group_numbers *ret)
     ret->memory_limit = read_number(g, "memory.max", NULL);
     ret->swap_limit =
         swap == UINT64_MAX || ret->memory_limit == UINT64_MAX ? swap : ret->memory_limit + swap;
-    ret->memory = usage(read_number(g, "memory.current", NULL));
-    ret->memory_peak = usage(read_number(g, "memory.peak", NULL));
-    ret->oom_kills = usage(read_number(g, "memory.events", "oom_kill"));
+    ret->memory = usage_or_zero(read_number(g, "memory.current", NULL));
+    ret->memory_peak = usage_or_zero(read_number(g, "memory.peak", NULL));
+    ret->oom_kills = usage_or_zero(read_number(g, "memory.events", "oom_kill"));
     ret->cpu_millicores = cpu_max(g);
-    ret->cpu_us = usage(read_number(g, "cpu.stat", "usage_usec"));
+    ret->cpu_us = usage_or_zero(read_number(g, "cpu.stat", "usage_usec"));
     ret->pids_limit = read_number(g, "pids.max", NULL);
-    ret->pids = usage(read_number(g, "pids.current", NULL));
+    ret->pids = usage_or_zero(read_number(g, "pids.current", NULL));
 }
 
 void group_read(pid_t pid, struct group_numbers *ret)

@@ -114,7 +114,7 @@ static int name_base(int fd, char *ret, size_t size)
     return 0;
 }
 
-static int import(struct engine *e, int fd, const char *tag)
+static int import_archive(struct engine *e, int fd, const char *tag)
 {
     char path[256];
     if (lseek(fd, 0, SEEK_SET) < 0)
@@ -130,11 +130,13 @@ int image_ensure(struct engine *e)
     _cleanup_json_ json_t *image = NULL;
     _cleanup_close_ int fd = memfd_create("base", MFD_CLOEXEC);
     int r = fd < 0 ? -errno : write_base(e, fd);
-    r = r < 0 ? r : name_base(fd, e->base, sizeof(e->base));
+    if (r < 0)
+        return r;
+    r = name_base(fd, e->base, sizeof(e->base));
     if (r < 0)
         return r;
     int status = api_get(e, &image, "/images/%s/json", e->base);
     if (status == 200 || status < 0)
         return status < 0 ? status : 0;
-    return import(e, fd, strchr(e->base, ':') + 1);
+    return import_archive(e, fd, strchr(e->base, ':') + 1);
 }

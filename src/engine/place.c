@@ -45,8 +45,9 @@ static void root_path_of(const struct engine *e, const char *name, char ret[PLAC
     snprintf(ret, PLACE_PATH_SIZE, "%s/%s", e->root, name);
 }
 
-/* Who listens at the engine's socket: the engine, or whoever hands it its socket. 0: somebody of
- * another pid namespace; -errno: nobody. Waits where many dial at once. */
+/* The process that listens at the engine's socket: the engine, or the service manager that hands it
+ * its socket. 0: a process of another pid namespace; -errno: no process listens. Waits where many
+ * connect at once. */
 static pid_t engine_pid(const struct engine *e)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -79,7 +80,7 @@ int place_enter(const struct engine *e)
     return setns(fd, CLONE_NEWNS) < 0 ? -errno : 0;
 }
 
-static int attach(int tree_fd, const char *path)
+static int attach_tree(int tree_fd, const char *path)
 {
     int r = fd_make_dir_at(AT_FDCWD, path, 0755);
     if (r < 0)
@@ -98,7 +99,9 @@ int place_root(struct engine *e, int view_fd)
     int r = fd_make_dir_at(AT_FDCWD, e->root, 0755);
     if (r == 0 && (chown(e->root, e->runner_id, e->runner_id) < 0 || chmod(e->root, 0700) < 0))
         r = -errno;
-    r = r < 0 ? r : attach(view_fd, view);
+    if (r < 0)
+        return r;
+    r = attach_tree(view_fd, view);
     if (r < 0)
         return r;
     if (umount2(proc, MNT_DETACH) < 0)
@@ -112,7 +115,9 @@ int place_root(struct engine *e, int view_fd)
     if (r == 0 && mount("root", root, "tmpfs", MS_NOSUID | MS_NODEV, MOUNT_OWN_ROOT_OPTIONS) < 0)
         r = -errno;
     _cleanup_close_ int fd = r < 0 ? -1 : open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return r < 0 ? r : fd < 0 ? -errno : mount_fill_root(view, root, fd);
+    if (r < 0)
+        return r;
+    return fd < 0 ? -errno : mount_fill_root(view, root, fd);
 }
 
 /* As the launcher of an OCI runtime does it (warden/local/image.h). */
@@ -125,7 +130,7 @@ static int mount_image(struct engine *e, int image_fd, struct image_upper *u)
     path_of(e, "disk/upper", upper);
     path_of(e, "disk/work", work);
     root_path_of(e, "root", root);
-    int r = attach(image_fd, lower);
+    int r = attach_tree(image_fd, lower);
     if (r == 0 && (mkdir(upper, 0755) < 0 || mkdir(work, 0700) < 0 ||
                    chown(upper, e->runner_id, e->runner_id) < 0 ||
                    chown(work, e->runner_id, e->runner_id) < 0))
@@ -191,7 +196,7 @@ int place_disk(struct engine *e, int disk_fd)
     snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu,mode=0755",
              (unsigned long long)o->disk_bytes, (unsigned long long)o->disk_inodes);
     if (disk_fd >= 0)
-        r = attach(disk_fd, disk);
+        r = attach_tree(disk_fd, disk);
     else if (mount("sandbox", disk, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
         r = -errno;
     _cleanup_close_ int fd = r < 0 ? -1 : open(disk, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -200,7 +205,9 @@ int place_disk(struct engine *e, int disk_fd)
     e->disk_dev = st.st_dev;
     if (disk_fd < 0)
         r = mount_disk_make_parts(fd, e->runner_id, e->tool_id);
-    return r < 0 ? r : give_parts(e, fd);
+    if (r < 0)
+        return r;
+    return give_parts(e, fd);
 }
 
 /* Places that podman does not make in a root that it does not own. docker's are made by docker. */
@@ -233,7 +240,7 @@ int place_mounts(struct engine *e, const int *mount_fds)
     for (uint32_t i = 0; r == 0 && i < o->n_mounts; i++) {
         snprintf(name, sizeof(name), "m%u", i);
         path_of(e, name, path);
-        r = attach(mount_fds[i], path);
+        r = attach_tree(mount_fds[i], path);
     }
     return r;
 }
@@ -242,7 +249,9 @@ static int write_file(const char *path, const void *data, size_t len, uint32_t o
 {
     _cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
     int r = fd < 0 ? -errno : fd_write_all(fd, data, len);
-    return r < 0 ? r : fchown(fd, owner, owner) < 0 ? -errno : 0;
+    if (r < 0)
+        return r;
+    return fchown(fd, owner, owner) < 0 ? -errno : 0;
 }
 
 static int write_filter(const struct engine *e)
@@ -265,7 +274,9 @@ static int write_profile(const struct engine *e)
     char path[PLACE_PATH_SIZE];
     path_of(e, "profile", path);
     int r = json_format(profile, &text);
-    return r < 0 ? r : write_file(path, text.data, text.len, 0);
+    if (r < 0)
+        return r;
+    return write_file(path, text.data, text.len, 0);
 }
 
 /* Where ids are not mapped, the tool's name belongs to another number. */
@@ -282,7 +293,9 @@ static int write_users(const struct engine *e)
     int r = write_file(path, text, (size_t)n, 0);
     n = snprintf(text, sizeof(text), "root:x:0:\nsandbox:x:%u:\nnogroup:x:65534:\n", id);
     path_of(e, "group", path);
-    return r < 0 ? r : write_file(path, text, (size_t)n, 0);
+    if (r < 0)
+        return r;
+    return write_file(path, text, (size_t)n, 0);
 }
 
 int place_files(struct engine *e)
@@ -292,8 +305,12 @@ int place_files(struct engine *e)
     if (chown(link, e->runner_id, e->runner_id) < 0)
         return -errno;
     int r = write_filter(e);
-    r = r < 0 ? r : write_profile(e);
-    return r < 0 ? r : write_users(e);
+    if (r < 0)
+        return r;
+    r = write_profile(e);
+    if (r < 0)
+        return r;
+    return write_users(e);
 }
 
 static void take_away(const char *path)

@@ -94,7 +94,7 @@ static json_t *format_resources(const struct engine *e)
     return r;
 }
 
-static json_t *environment(void)
+static json_t *format_environment(void)
 {
     json_t *o = json_object();
     for (const char *const *v = child_runner_env; *v; v++) {
@@ -153,11 +153,11 @@ static json_t *podman_body(const struct engine *e)
     char uid[16], root[2 * ENGINE_PATH_SIZE];
     body_args(e, argv, uid, sizeof(uid));
     snprintf(root, sizeof(root), "%s/%s", e->root, e->own_root ? "root" : "view");
-    json_t *b = json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "name",
-                          e->name, "rootfs", root, "command", body_strings(argv), "env",
-                          environment(), "user", "0:0", "work_dir", "/", "hostname", c->hostname,
-                          "labels", body_labels(e), "mounts", format_mounts(e), "resource_limits",
-                          format_resources(e), "r_limits", body_rlimits(e, format_rlimit));
+    json_t *b = json_pack(
+        "{s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "name", e->name, "rootfs", root,
+        "command", body_strings(argv), "env", format_environment(), "user", "0:0", "work_dir", "/",
+        "hostname", c->hostname, "labels", body_labels(e), "mounts", format_mounts(e),
+        "resource_limits", format_resources(e), "r_limits", body_rlimits(e, format_rlimit));
     set_security(b, e);
     set_bare(b);
     if (engine_runtime(e))

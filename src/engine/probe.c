@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who the engine is, what it can enforce, and whether it holds containers of nobody's. */
+/* Who the engine is, what it can enforce, and whether it holds containers without a record. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static bool is_stray(const struct engine *e, const json_t *labels)
     return access(path, F_OK) < 0 && errno == ENOENT;
 }
 
-static void sweep(struct engine *e)
+static void sweep_containers(struct engine *e)
 {
     _cleanup_json_ json_t *list = NULL;
     const json_t *container;
@@ -68,7 +68,7 @@ static void sweep(struct engine *e)
         const char *id = json_string_value(json_object_get(container, "Id"));
         if (!api_is_id(id) || !is_stray(e, json_object_get(container, "Labels")))
             continue;
-        log_info("a container of nobody's is removed id=%.12s", id);
+        log_info("a container without a sandbox is removed id=%.12s", id);
         api_remove(e, id);
     }
 }
@@ -95,7 +95,7 @@ void probe_ask(struct engine *e, struct engine_message *ret)
     ret->mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
     if (engine_find_users(e) == 0)
         ret->mechanism[WALL_USERS] = (uint8_t)e->users;
-    sweep(e);
+    sweep_containers(e);
 }
 
 void task_probe(struct engine *e)

@@ -64,7 +64,9 @@ static int instance_load(struct engine *e)
         errno != EEXIST)
         r = -errno;
     unlinkat(e->records_fd, beside, 0);
-    return r < 0 ? r : instance_read(e);
+    if (r < 0)
+        return r;
+    return instance_read(e);
 }
 
 int record_open(struct engine *e)

@@ -85,7 +85,7 @@ static int rest_fail(struct rest *r, CURLcode code)
     case CURLE_SEND_ERROR:
     case CURLE_GOT_NOTHING:
         snprintf(r->why, sizeof(r->why), "%s at %s",
-                 r->header_bytes ? "half an answer" : "nobody answers", r->socket);
+                 r->header_bytes ? "half an answer" : "nothing answers", r->socket);
         return -EHOSTDOWN;
     case CURLE_OPERATION_TIMEDOUT:
         snprintf(r->why, sizeof(r->why), "no answer within %u ms at %s", r->timeout_ms, r->socket);

@@ -21,7 +21,7 @@ struct rest {
 };
 
 void rest_open(struct rest *r, const char *socket, uint32_t timeout_ms);
-/* The HTTP status, or -errno with r->why: -EHOSTDOWN when nobody answers there or not in time,
+/* The HTTP status, or -errno with r->why: -EHOSTDOWN when nothing answers there, or not in time,
  * -EPROTO when what answers makes no sense. body may be NULL. *ret (may be NULL) gets the answer,
  * or NULL where there is none. Of a status from 400 on, why is what the engine says. */
 int rest_call(struct rest *r, const char *method, const char *path, const json_t *body,

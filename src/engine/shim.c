@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* docker forgets a container whose start failed half-way while the process that watches it goes on:
- * containerd's shim, with what its runtime had begun. Nobody else looks for it, so whoever removes
- * such a container does. */
+ * containerd's shim, with what its runtime had begun. No other program looks for it, so the broker
+ * that removes such a container does. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -16,10 +17,13 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "engine/engine.h"
 #include "builder/flavour.h"
+#include "filter/filter-table.h"
+#include "filter/filter.h"
 
 #define LINK_BACKLOG     4
 #define END_TIMEOUT_MS   3000 /* for the engine to say how a container ended */
@@ -53,8 +57,9 @@ int task_listen(const struct engine *e)
     return fd_steal(&fd);
 }
 
-/* The runner dials, and nobody for it: it is the container's first process, unless that is a kernel
- * of its own, of whose processes another one may dial for it. */
+/* Accept only the runner's own connection. The peer must be the container's first process. Under
+ * gVisor or kata a process of the sandbox's own kernel connects instead, so there the pid is not
+ * checked. */
 static bool is_runner(const struct engine *e, int fd)
 {
     struct ucred peer;
@@ -250,9 +255,17 @@ static void on_request(struct engine *e, uint64_t *oom_kills)
     send_message(&m, -1);
 }
 
+void task_confine(const struct syscall_table *t)
+{
+    struct error err = {0};
+    int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : filter_enter(t, &err);
+    child_must(r, "restrict the broker's system calls", -1);
+}
+
 void task_serve(struct engine *e, int listen_fd)
 {
     uint64_t oom_kills = 0;
+    task_confine(&filter_broker_serving);
     for (;;) {
         struct pollfd p[] = {{.fd = e->pidfd, .events = POLLIN},
                              {.fd = CHILD_CHANNEL_FD, .events = POLLIN},

@@ -127,7 +127,7 @@ static void check_files(const struct engine *e)
             WALL_FILESYSTEM);
 }
 
-static bool maps(const char *text, uint32_t inside, uint32_t host)
+static bool id_map_has(const char *text, uint32_t inside, uint32_t host)
 {
     for (const char *line = text; line && *line; line = strchr(line, '\n'), line += !!line) {
         unsigned long long in, out, count;
@@ -142,8 +142,8 @@ static void check_users(const struct engine *e)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX);
     read_proc(e, "uid_map", &text);
-    must_be(maps(text.data, SANDBOX_RUNNER_ID, e->runner_id) &&
-                maps(text.data, e->tool_inside, e->tool_id),
+    must_be(id_map_has(text.data, SANDBOX_RUNNER_ID, e->runner_id) &&
+                id_map_has(text.data, e->tool_inside, e->tool_id),
             "user ids", WALL_USERS);
 }
 

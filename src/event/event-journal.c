@@ -50,7 +50,7 @@ struct event_journal {
     bool failing; /* nothing is handed to the store until the timer fires */
 };
 
-static struct event *at(const struct event_journal *j, uint64_t seq)
+static struct event *event_at(const struct event_journal *j, uint64_t seq)
 {
     return j->ring[seq & (j->n_ring - 1)];
 }
@@ -67,7 +67,7 @@ static void grow_journal(struct event_journal *j)
     size_t n = j->n_ring * 2;
     struct event **ring = xcalloc(n, sizeof(*ring));
     for (uint64_t s = j->first; s < j->next; s++)
-        ring[s & (n - 1)] = at(j, s);
+        ring[s & (n - 1)] = event_at(j, s);
     free(j->ring);
     j->ring = ring;
     j->n_ring = n;
@@ -93,24 +93,13 @@ static void drop_segments(struct event_journal *j)
     }
 }
 
-/* Readers that have not seen it are told of a gap. Numbers that the store was not given yet go too,
+/* Readers that have not seen it get a gap. Numbers that the store was not given yet go too,
  * so that a disk which is full for long does not fill the memory. */
 static void drop_oldest(struct event_journal *j)
 {
-    j->bytes -= event_size(at(j, j->first)) + EVENT_COST;
-    free(at(j, j->first));
+    j->bytes -= event_size(event_at(j, j->first)) + EVENT_COST;
+    free(event_at(j, j->first));
     j->first++;
-}
-
-static void keep_limits(struct event_journal *j)
-{
-    while (j->next - j->first > 1 && (j->next - j->first > j->options.config.max_events ||
-                                      j->bytes > j->options.config.max_bytes))
-        drop_oldest(j);
-    if (j->shown < j->first)
-        j->shown = j->first;
-    if (j->sent < j->first)
-        j->sent = j->first;
 }
 
 static void enter_event(struct event_journal *j, struct event *e)
@@ -119,7 +108,13 @@ static void enter_event(struct event_journal *j, struct event *e)
         grow_journal(j);
     j->ring[j->next++ & (j->n_ring - 1)] = e;
     j->bytes += event_size(e) + EVENT_COST;
-    keep_limits(j);
+    while (j->next - j->first > 1 && (j->next - j->first > j->options.config.max_events ||
+                                      j->bytes > j->options.config.max_bytes))
+        drop_oldest(j);
+    if (j->shown < j->first)
+        j->shown = j->first;
+    if (j->sent < j->first)
+        j->sent = j->first;
 }
 
 /* --- telling readers */
@@ -198,7 +193,7 @@ static void on_batch(void *data)
     struct writing *w = new0(struct writing);
     *w = (struct writing){j, j->sent, j->sent};
     for (uint64_t s = j->sent; s < j->next; s++) {
-        if (strbuf_append(&b, at(j, s), event_size(at(j, s))) < 0)
+        if (strbuf_append(&b, event_at(j, s), event_size(event_at(j, s))) < 0)
             break;
         w->last = s;
     }
@@ -281,7 +276,7 @@ void event_unsubscribe(struct event_reader *r)
 }
 
 /* A later version may have written types that this one does not know. */
-static bool wants(uint64_t types, const struct event *e)
+static bool reader_wants(uint64_t types, const struct event *e)
 {
     return e->type < _EVENT_TYPE_MAX && (types & event_type_bit((enum event_type)e->type));
 }
@@ -294,9 +289,9 @@ enum event_got event_read(struct event_reader *r, const struct event **ret)
         return EVENT_GOT_GAP;
     }
     while (r->next < j->shown) {
-        const struct event *e = at(j, r->next++);
+        const struct event *e = event_at(j, r->next++);
         enum event_type type = (enum event_type)e->type;
-        if (wants(r->types, e) && event_is_for(type, event_owner(e), &r->who)) {
+        if (reader_wants(r->types, e) && event_is_for(type, event_owner(e), &r->who)) {
             *ret = e;
             return EVENT_GOT_ONE;
         }
@@ -304,7 +299,7 @@ enum event_got event_read(struct event_reader *r, const struct event **ret)
     return EVENT_GOT_NONE;
 }
 
-/* --- what was told, for use at start */
+/* --- what readers were shown already, for use at start */
 
 #define FOUND_KEY_SIZE (EVENT_ID_MAX + 8)
 
@@ -313,27 +308,17 @@ static void found_key(unsigned type, const char *id, char key[FOUND_KEY_SIZE])
     snprintf(key, FOUND_KEY_SIZE, "%u %s", type, id);
 }
 
-static void make_index(struct event_journal *j)
-{
-    char key[FOUND_KEY_SIZE];
-    j->found = map_new();
-    for (uint64_t s = j->first; s < j->next; s++) {
-        found_key(at(j, s)->type, event_id(at(j, s)), key);
-        map_put(j->found, key, (void *)(uintptr_t)s);
-    }
-}
-
 const struct event *event_find(const struct event_journal *j, enum event_type type, const char *id)
 {
     char key[FOUND_KEY_SIZE];
     if (j && j->found) {
         found_key(type, id, key);
         uint64_t s = (uintptr_t)map_find(j->found, key);
-        return s >= j->first ? at(j, s) : NULL;
+        return s >= j->first ? event_at(j, s) : NULL;
     }
     for (uint64_t s = j ? j->next : 0; s && s > j->first; s--)
-        if (at(j, s - 1)->type == type && strcmp(event_id(at(j, s - 1)), id) == 0)
-            return at(j, s - 1);
+        if (event_at(j, s - 1)->type == type && strcmp(event_id(event_at(j, s - 1)), id) == 0)
+            return event_at(j, s - 1);
     return NULL;
 }
 
@@ -353,14 +338,14 @@ const struct event *event_find_newest(const struct event_journal *j, uint64_t ty
 const struct event *event_find_latest(const struct event_journal *j, uint64_t types)
 {
     for (uint64_t s = j ? j->next : 0; s && s > j->first; s--)
-        if (wants(types, at(j, s - 1)))
-            return at(j, s - 1);
+        if (reader_wants(types, event_at(j, s - 1)))
+            return event_at(j, s - 1);
     return NULL;
 }
 
 bool event_is_before(const struct event_journal *j, int64_t time_ns)
 {
-    return !j || (j->first < j->next && time_ns < at(j, j->first)->time_ns);
+    return !j || (j->first < j->next && time_ns < event_at(j, j->first)->time_ns);
 }
 
 bool event_is_told(const struct event_journal *j, enum event_type type, const char *id,
@@ -455,7 +440,12 @@ struct event_journal *event_journal_open(const struct event_journal_options *o, 
     loop_timer_init(&j->retry, o->loop, on_retry, j);
     loop_timer_init(&j->gather, o->loop, on_gathered, j);
     j->sent = j->shown = j->next;
-    make_index(j);
+    char key[FOUND_KEY_SIZE];
+    j->found = map_new();
+    for (uint64_t s = j->first; s < j->next; s++) {
+        found_key(event_at(j, s)->type, event_id(event_at(j, s)), key);
+        map_put(j->found, key, (void *)(uintptr_t)s);
+    }
     drop_segments(j);
     store_on_batch(o->store, on_batch, j);
     return j;

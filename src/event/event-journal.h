@@ -9,11 +9,11 @@
  *
  * An event that was appended and not written when the control plane dies is lost with its number. A
  * change of something that outlives the control plane is then in a row and not in the journal:
- * whoever restores the object asks event_is_told() and appends it again.
+ * the code that restores the object asks event_is_told() and appends it again.
  *
  * What is kept has a limit in events and in bytes; the oldest go, in memory and in the store alike.
  * A reader is a place in the journal and costs nothing else. One that is too slow, or comes back
- * too late, is told of the gap and goes on with the oldest that is kept.
+ * too late, gets a gap and goes on with the oldest that is kept.
  *
  * A NULL journal takes nothing and keeps nothing (the line protocol has none). */
 #pragma once
@@ -43,11 +43,12 @@ struct event_journal *event_journal_open(const struct event_journal_options *o, 
 void event_journal_stop(struct event_journal *j);
 void event_journal_free(struct event_journal *j);
 
-/* All is copied. owner "": nobody's. data is the text of a JSON object, or NULL. What is longer
- * than EVENT_ID_MAX or EVENT_DATA_MAX is cut off or left out. */
+/* All is copied. owner "": it has no owner. data is the text of a JSON object, or NULL. What is
+ * longer than EVENT_ID_MAX or EVENT_DATA_MAX is cut off or left out. */
 void event_append(struct event_journal *j, enum event_type type, const char *id, const char *owner,
                   const char *data);
-/* --- what was told already. For code that restores objects; quick until event_journal_started().
+/* --- what readers were shown already. For code that restores objects; quick until
+ * event_journal_started().
  */
 /* The newest event of that type, or of one of these types, about that object, written or not; NULL:
  * none is kept. Valid until the next append. */
@@ -81,7 +82,8 @@ struct event_reader {
 void event_subscribe(struct event_journal *j, struct event_reader *r);
 void event_unsubscribe(struct event_reader *r); /* legal when not subscribed */
 
-/* The daemon is about to end: readers that follow are to let go, so that nobody waits for them. */
+/* The daemon is about to end: readers that follow are to let go, so that the daemon's end does not
+ * wait for them. */
 void event_journal_drain(struct event_journal *j);
 bool event_journal_is_draining(const struct event_journal *j);
 
@@ -90,5 +92,5 @@ enum event_got {
     EVENT_GOT_ONE,  /* *ret, valid until the loop turns */
     EVENT_GOT_GAP,  /* what r->next was is not kept, or not there yet; it is the oldest kept now */
 };
-/* The next event that the reader may be told of and asked for. */
+/* The next event that the reader may see and asked for. */
 enum event_got event_read(struct event_reader *r, const struct event **ret);

@@ -14,7 +14,7 @@
 
 static_assert(_EVENT_TYPE_MAX <= 64, "a set of types is 64 bits");
 
-/* Who is told of it beside the owner, operators, admins and auditors. Routes that show the objects
+/* Who sees it beside the owner, operators, admins and auditors. Routes that show the objects
  * let the same roles in: approvers see approvals, and every role sees images and the policy. */
 static const struct {
     const char *name;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changes in the daemon, and who may be told of them.
+/* Changes in the daemon, and which callers may see them.
  *
  * An event says that something happened to an object: which one, whose it is, and a few facts. It
  * has no command line, no output and no content of files: a caller that may see more asks for the
  * object. Every event has a number, by which a reader goes on where it stopped (event-journal.h).
  *
- * Who may be told is decided here and nowhere else: the owner of the object, operators and admins
- * are told of everything, auditors too, because the audit tells them more, and each type names the
- * roles that see it, whichever key is the owner. A type whose object has no owner is told to those
- * only. */
+ * Who may see an event is decided here and nowhere else: the owner of the object; operators and
+ * admins, who see everything; auditors too, because the audit shows them more, and each type names
+ * the roles that see it, whichever key is the owner. A type whose object has no owner is shown to
+ * those roles only. */
 #pragma once
 
 #include <stdbool.h>
@@ -95,7 +95,7 @@ int event_types_parse(const char *text, uint64_t *ret, struct error *err);
 /* All types of one first word, "approval". */
 uint64_t event_types_of(const char *word);
 
-/* Whether who may be told of events of that type about what belongs to the key owner. */
+/* Whether the caller `who` may see events of that type about an object of the key `owner`. */
 bool event_is_for(enum event_type type, const char *owner, const struct identity *who);
 
 /* {"seq","time","type","id","owner"?,"data"?} */

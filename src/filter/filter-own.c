@@ -110,21 +110,19 @@ static const char *const life[] = {"arch_prctl",
 
 /* Files, where Landlock and the root leave any. */
 static const char *const files[] = {
-    "access",     "chdir",      "chmod",           "copy_file_range",
-    "faccessat",  "faccessat2", "fadvise64",       "fallocate",
-    "fchdir",     "fchmod",     "fchmodat",        "fchmodat2",
-    "fdatasync",  "flock",      "fstat",           "fstatfs",
-    "fsync",      "ftruncate",  "getcwd",          "getdents",
-    "getdents64", "link",       "linkat",          "lseek",
-    "lstat",      "mkdir",      "mkdirat",         "newfstatat",
-    "open",       "openat",     "openat2",         "pread64",
-    "preadv",     "preadv2",    "pwrite64",        "pwritev",
-    "pwritev2",   "readlink",   "readlinkat",      "rename",
-    "renameat",   "renameat2",  "rmdir",           "sendfile",
-    "splice",     "stat",       "statfs",          "statx",
-    "symlink",    "symlinkat",  "sync_file_range", "syncfs",
-    "truncate",   "umask",      "unlink",          "unlinkat",
-    "utimensat",  NULL};
+    "access",     "chdir",    "copy_file_range", "faccessat", "faccessat2", "fadvise64",
+    "fallocate",  "fchdir",   "fchmod",          "fdatasync", "flock",      "fstat",
+    "fstatfs",    "fsync",    "ftruncate",       "getcwd",    "getdents",   "getdents64",
+    "link",       "linkat",   "lseek",           "lstat",     "mkdir",      "mkdirat",
+    "newfstatat", "open",     "openat",          "openat2",   "pread64",    "preadv",
+    "preadv2",    "pwrite64", "pwritev",         "pwritev2",  "readlink",   "readlinkat",
+    "rename",     "renameat", "renameat2",       "rmdir",     "sendfile",   "splice",
+    "stat",       "statfs",   "statx",           "symlink",   "symlinkat",  "sync_file_range",
+    "syncfs",     "umask",    "unlink",          "unlinkat",  NULL};
+
+/* What is said of a file by its name, where Landlock does not ask (truncate: before ABI 3). */
+static const char *const changes[] = {"chmod",    "fchmodat",  "fchmodat2",
+                                      "truncate", "utimensat", NULL};
 
 static const char *const sockets[] = {
     "accept",     "accept4", "bind",       "connect",  "getpeername", "getsockname",
@@ -184,18 +182,27 @@ static const struct syscall_rule control_rules[] = {OWN_RULES, READ_LIMITS, INTE
 static const struct syscall_rule gateway_rules[] = {
     OWN_RULES, {"prlimit64", 0, {{COMPARE_MASKED_EQUAL, 0, 0, 0}}}, INTERNET_RULES};
 /* Neither threads nor sockets. */
-static const struct syscall_rule unpacker_rules[] = {NESTING_RULE, ABSENT("clone3"), READ_LIMITS};
+static const struct syscall_rule alone_rules[] = {NESTING_RULE, ABSENT("clone3"), READ_LIMITS};
 
 #define RULES(list) .rules = list, .n_rules = sizeof(list) / sizeof((list)[0])
-const struct syscall_table filter_control = {.allowed = {life, files, sockets},
+const struct syscall_table filter_control = {.allowed = {life, files, changes, sockets},
                                              RULES(control_rules)};
 const struct syscall_table filter_gateway = {.allowed = {life, files, sockets, becoming},
                                              RULES(gateway_rules)};
 
+/* Reading what name lookup and a credential need, and connections. Nothing is written, made,
+ * removed or executed. */
+static const char *const reading[] = {
+    "access",     "faccessat", "faccessat2", "fadvise64",  "fstat",  "fstatfs", "getcwd",
+    "getdents64", "lseek",     "lstat",      "newfstatat", "open",   "openat",  "openat2",
+    "pread64",    "readlink",  "readlinkat", "stat",       "statfs", "statx",   NULL};
+const struct syscall_table filter_kube = {.allowed = {life, reading, sockets},
+                                          RULES(control_rules)};
+
 /* Descriptors that it has or is sent: none is opened, bound or connected. */
 static const char *const passed[] = {"fstat",   "getsockopt", "lseek",      "recvfrom", "recvmsg",
                                      "sendmsg", "sendto",     "setsockopt", "shutdown", NULL};
-const struct syscall_table filter_interceptor = {.allowed = {life, passed}, RULES(unpacker_rules)};
+const struct syscall_table filter_interceptor = {.allowed = {life, passed}, RULES(alone_rules)};
 
 /* Netlink on sockets that are open already, and requests of the warden's. No file can be opened. */
 static const char *const messages[] = {"bind",    "fstat",   "getsockname", "getsockopt",
@@ -205,11 +212,68 @@ static const struct syscall_rule net_rules[] = {SOCKET_PROGRAM_RULES, NESTING_RU
                                                 ABSENT("clone3"), READ_LIMITS};
 const struct syscall_table filter_net = {.allowed = {life, messages}, RULES(net_rules)};
 
-/* A tree of an image's files, with their owners and attributes. */
-static const char *const trees[] = {"chown",        "fchown",       "fchownat",  "fgetxattr",
-                                    "flistxattr",   "fremovexattr", "fsetxattr", "getxattr",
-                                    "lchown",       "lgetxattr",    "listxattr", "llistxattr",
-                                    "lremovexattr", "lsetxattr",    "mknod",     "mknodat",
-                                    "removexattr",  "setxattr",     "utimes",    NULL};
-const struct syscall_table filter_unpacker = {.allowed = {life, files, trees},
-                                              RULES(unpacker_rules)};
+/* A tree of an image's files, with their owners and attributes. Landlock asks what is opened,
+ * written and named, and not what is said of a file that only its path is known of. So the unpacker
+ * has none of the calls that take a path for that: an owner, a mode, a time or an attribute is of a
+ * file that is open, which Landlock has let it open. What it makes without opening it, a symbolic
+ * link, is its owner's who makes it. Attributes are read by path where a directory of the host's is
+ * imported: libarchive does so, and nothing changes by it. */
+static const char *const trees[] = {
+    "capget",   "capset",    "fchown",    "fgetxattr",  "flistxattr", "fremovexattr", "fsetxattr",
+    "getxattr", "lgetxattr", "listxattr", "llistxattr", "setfsgid",   "setfsuid",     NULL};
+static const struct syscall_rule tree_rules[] = {
+    NESTING_RULE,
+    ABSENT("clone3"),
+    READ_LIMITS,
+    {"utimensat", 0, {{COMPARE_EQUAL, 1, 0, 0}, {COMPARE_HIGH_EQUAL, 1, 0, 0}}}, /* futimens() */
+};
+const struct syscall_table filter_unpacker = {.allowed = {life, files, trees}, RULES(tree_rules)};
+
+/* Processes that end others and learn of their ends. */
+static const char *const children[] = {"pidfd_open", "pidfd_send_signal", "wait4", "waitid", NULL};
+
+/* The keeper of a fenced sandbox: it changes modes and times for commands that ask, ends them and
+ * removes their files. */
+static const struct syscall_rule fence_rules[] = {
+    NESTING_RULE,
+    ABSENT("clone3"),
+    READ_LIMITS,
+    {"seccomp", 0, {{COMPARE_EQUAL, 0, 0, SECCOMP_GET_NOTIF_SIZES}}},
+    {"ioctl", 0, {{COMPARE_EQUAL, 1, 0, (uint32_t)SECCOMP_IOCTL_NOTIF_RECV}}},
+    {"ioctl", 0, {{COMPARE_EQUAL, 1, 0, (uint32_t)SECCOMP_IOCTL_NOTIF_SEND}}},
+    {"ioctl", 0, {{COMPARE_EQUAL, 1, 0, (uint32_t)SECCOMP_IOCTL_NOTIF_ID_VALID}}},
+};
+const struct syscall_table filter_fence_keeper = {
+    .allowed = {life, files, changes, passed, children}, RULES(fence_rules)};
+
+/* The launcher of an OCI runtime, once its container runs: it passes the runner's connections on
+ * and waits for the end. */
+static const char *const waiting[] = {"accept4", "sendmsg", NULL};
+const struct syscall_table filter_launcher = {.allowed = {life, waiting, children},
+                                              RULES(alone_rules)};
+
+/* The broker of an engine mounts what goes into a container and enters namespaces that are there,
+ * in processes of its own where it has to. It makes no namespace and starts no program. */
+static const char *const mounting[] = {
+    "chown", "fchown",        "fchownat",   "fsconfig",  "fsmount", "fsopen",  "lchown",
+    "mount", "mount_setattr", "move_mount", "open_tree", "seccomp", "umount2", NULL};
+static const struct syscall_rule broker_rules[] = {
+    {"clone", 0, {{COMPARE_MASKED_EQUAL, 0, CLONE_NEW_ANY, 0}}},
+    {"setns", 0, {{COMPARE_EQUAL, 1, 0, CLONE_NEWNS}}},
+    {"setns", 0, {{COMPARE_EQUAL, 1, 0, CLONE_NEWUSER}}},
+    SOCKET_PROGRAM_RULES,
+    ABSENT("clone3"),
+    READ_LIMITS,
+    UNIX_RULE(SOCK_STREAM),
+    {"socketpair", 0, {{COMPARE_EQUAL, 0, 0, AF_UNIX}}},
+};
+const struct syscall_table filter_broker = {
+    .allowed = {life, files, changes, sockets, children, mounting}, RULES(broker_rules)};
+/* The same broker once it was told that the container runs. */
+static const struct syscall_rule served_rules[] = {
+    SOCKET_PROGRAM_RULES,   NESTING_RULE,
+    ABSENT("clone3"),       READ_LIMITS,
+    UNIX_RULE(SOCK_STREAM), {"socketpair", 0, {{COMPARE_EQUAL, 0, 0, AF_UNIX}}},
+};
+const struct syscall_table filter_broker_serving = {.allowed = {life, files, sockets, children},
+                                                    RULES(served_rules)};

@@ -120,6 +120,11 @@ static const struct syscall_rule rules[] = {
     SOCKET_RULE(AF_NETLINK, SOCK_DGRAM, NETLINK_ROUTE),
     /* No other family has pairs, but its code would run, and be loaded for that. */
     {"socketpair", 0, {{COMPARE_EQUAL, 0, 0, AF_UNIX}}},
+    /* A connection that begins with data is none of connect()'s, and so one that Landlock does not
+     * see. Programs that try it go on without. */
+    {"sendto", EOPNOTSUPP, {{COMPARE_MASKED_EQUAL, 3, MSG_FASTOPEN, MSG_FASTOPEN}}},
+    {"sendmsg", EOPNOTSUPP, {{COMPARE_MASKED_EQUAL, 2, MSG_FASTOPEN, MSG_FASTOPEN}}},
+    {"sendmmsg", EOPNOTSUPP, {{COMPARE_MASKED_EQUAL, 3, MSG_FASTOPEN, MSG_FASTOPEN}}},
     /* Typing into another process's terminal. */
     {"ioctl", EPERM, {{COMPARE_EQUAL, 1, 0, TIOCSTI}}},
     {"ioctl", EPERM, {{COMPARE_EQUAL, 1, 0, TIOCLINUX}}},
@@ -127,13 +132,16 @@ static const struct syscall_rule rules[] = {
     {"ioctl", EPERM, {{COMPARE_EQUAL, 1, 0, TIOCSETD}}},
     /* Programs on sockets: the same pool as that of nested filters. */
     SOCKET_PROGRAM_RULES,
-    /* 32-bit x86: socket(), socketpair() and setsockopt() behind a pointer, past the rules above.
-     */
+    /* 32-bit x86: socket(), socketpair(), setsockopt(), sendto(), sendmsg() and sendmmsg() behind a
+     * pointer, past the rules above. */
     {"socketcall", EPERM, {{COMPARE_EQUAL, 0, 0, 1}}},
     {"socketcall", EPERM, {{COMPARE_EQUAL, 0, 0, 8}}},
+    {"socketcall", EPERM, {{COMPARE_EQUAL, 0, 0, 11}}},
     {"socketcall", EPERM, {{COMPARE_EQUAL, 0, 0, 14}}},
+    {"socketcall", EPERM, {{COMPARE_EQUAL, 0, 0, 16}}},
+    {"socketcall", EPERM, {{COMPARE_EQUAL, 0, 0, 20}}},
     /* RLIMIT_CORE stays 1: at any other value, 0 included, a crash can start the host's core dump
-     * program. Programs that lower it are told that they did. */
+     * program. A program that lowers it gets success as its answer. */
     {"setrlimit", SYSCALL_PRETEND, {{COMPARE_EQUAL, 0, 0, RLIMIT_CORE}}},
     {"prlimit64",
      0,

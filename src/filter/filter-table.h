@@ -36,7 +36,7 @@ struct syscall_rule {
     struct syscall_arg args[SYSCALL_ARGS_MAX];
 };
 
-#define SYSCALL_LISTS_MAX 4
+#define SYSCALL_LISTS_MAX 6
 
 struct syscall_table {
     const char *const
@@ -106,7 +106,12 @@ extern const struct syscall_table filter_sandbox_nesting;
 extern const char *const filter_building[];
 extern const struct syscall_table filter_keeper;  /* the image keeper and the programs it starts */
 extern const struct syscall_table filter_control; /* the control plane */
-extern const struct syscall_table filter_interceptor; /* what ends TLS for one sandbox */
-extern const struct syscall_table filter_gateway;     /* what dials out */
-extern const struct syscall_table filter_unpacker;    /* what reads archives of images */
-extern const struct syscall_table filter_net;         /* links and rules of networks by address */
+extern const struct syscall_table filter_interceptor;  /* what ends TLS for one sandbox */
+extern const struct syscall_table filter_gateway;      /* what dials out */
+extern const struct syscall_table filter_kube;         /* the broker of a cluster */
+extern const struct syscall_table filter_unpacker;     /* what reads archives of images */
+extern const struct syscall_table filter_net;          /* links and rules of networks by address */
+extern const struct syscall_table filter_fence_keeper; /* what ends a sandbox of landlock's */
+extern const struct syscall_table filter_launcher;     /* what waits for an OCI container's end */
+extern const struct syscall_table filter_broker;       /* what makes a container by an engine */
+extern const struct syscall_table filter_broker_serving; /* the same once its container runs */

@@ -40,12 +40,12 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the low half of an ar
 #define LEAF_MAX    250 /* of all rules of one name: a jump goes over them */
 #define LEAVES_MAX  128
 
-/* What happens to a number: one of these, or VERDICT_RULES + the index of its first rule. */
-enum verdict { VERDICT_UNKNOWN, VERDICT_ALLOW, VERDICT_EPERM, VERDICT_ENOSYS, VERDICT_RULES };
+/* What happens to a number: one of these, or FATE_RULES + the index of its first rule. */
+enum fate { FATE_UNKNOWN, FATE_ALLOW, FATE_EPERM, FATE_ENOSYS, FATE_RULES };
 
 struct range {
     unsigned first; /* up to the next range's */
-    int verdict;
+    int fate;
 };
 
 /* Filled from the end of insns: a place is its distance from there, 1 for the last. */
@@ -55,7 +55,7 @@ struct code {
     const struct syscall_table *table;
     enum filter_part part;
     bool overflow;
-    size_t leaves[LEAVES_MAX]; /* the nearest place of each verdict; 0: none yet */
+    size_t leaves[LEAVES_MAX]; /* the nearest place of each fate; 0: none yet */
 };
 
 static void emit_instruction(struct code *c, uint16_t op, uint8_t jt, uint8_t jf, uint32_t k)
@@ -77,7 +77,7 @@ static bool is_conditional(const struct syscall_rule *r)
     return r->args[0].compare != COMPARE_NONE;
 }
 
-/* One rule: its verdict if all arguments match, else on to what follows. */
+/* One rule: its fate if all arguments match, else on to what follows. */
 static void emit_rule(struct code *c, const struct syscall_rule *r)
 {
     size_t next = c->n, n = 0;
@@ -109,24 +109,24 @@ static void emit_rules(struct code *c, const char *name)
             emit_rule(c, &rules[i]);
 }
 
-static void emit_leaf(struct code *c, int verdict)
+static void emit_leaf(struct code *c, int fate)
 {
     size_t before = c->n;
-    if (verdict >= VERDICT_RULES)
-        emit_rules(c, c->table->rules[verdict - VERDICT_RULES].name);
+    if (fate >= FATE_RULES)
+        emit_rules(c, c->table->rules[fate - FATE_RULES].name);
     else
-        emit_return(c, verdict == VERDICT_ALLOW ? 0 : verdict == VERDICT_EPERM ? EPERM : ENOSYS);
-    c->leaves[verdict] = c->n;
+        emit_return(c, fate == FATE_ALLOW ? 0 : fate == FATE_EPERM ? EPERM : ENOSYS);
+    c->leaves[fate] = c->n;
     c->overflow = c->overflow || c->n - before > LEAF_MAX;
 }
 
-/* Where the next jump finds the verdict. */
-static size_t place_leaf(struct code *c, int verdict)
+/* Where the next jump finds the fate. */
+static size_t place_leaf(struct code *c, int fate)
 {
-    size_t at = c->leaves[verdict];
+    size_t at = c->leaves[fate];
     if (at == 0 || c->n - at > JUMP_MAX - JUMP_SPARE)
-        emit_leaf(c, verdict);
-    return c->leaves[verdict];
+        emit_leaf(c, fate);
+    return c->leaves[fate];
 }
 
 /* A binary search. Jumps reach 255 instructions; a longer way takes a second jump. Returns where it
@@ -135,11 +135,11 @@ static size_t emit_tree(struct code *c, const struct range *ranges, size_t n)
 {
     size_t middle = n / 2;
     if (n == 1)
-        return place_leaf(c, ranges[0].verdict);
+        return place_leaf(c, ranges[0].fate);
     size_t right = middle + 1 < n ? emit_tree(c, ranges + middle, n - middle) : 0;
     size_t left = middle > 1 ? emit_tree(c, ranges, middle) : 0;
-    right = right ? right : place_leaf(c, ranges[middle].verdict);
-    left = left ? left : place_leaf(c, ranges[0].verdict);
+    right = right ? right : place_leaf(c, ranges[middle].fate);
+    left = left ? left : place_leaf(c, ranges[0].fate);
     if (c->n - right > JUMP_MAX) {
         emit_instruction(c, BPF_JMP | BPF_JA, 0, 0, (uint32_t)(c->n - right));
         right = c->n;
@@ -155,13 +155,12 @@ static int number_of(uint32_t arch, const char *name)
     return nr < 0 || nr >= NUMBERS_MAX ? -1 : nr; /* negative: not a call of this architecture */
 }
 
-static unsigned fill_verdicts(const struct syscall_table *t, uint32_t arch,
-                              int verdicts[NUMBERS_MAX])
+static unsigned fill_fates(const struct syscall_table *t, uint32_t arch, int fates[NUMBERS_MAX])
 {
     unsigned last = 0;
     for (int nr = 0; nr < NUMBERS_MAX; nr++) {
         char *name = seccomp_syscall_resolve_num_arch(arch, nr);
-        verdicts[nr] = name ? VERDICT_EPERM : VERDICT_UNKNOWN;
+        fates[nr] = name ? FATE_EPERM : FATE_UNKNOWN;
         if (name)
             last = (unsigned)nr;
         free(name);
@@ -170,22 +169,22 @@ static unsigned fill_verdicts(const struct syscall_table *t, uint32_t arch,
         for (const char *const *name = t->allowed[i]; *name; name++) {
             int nr = number_of(arch, *name);
             if (nr >= 0)
-                verdicts[nr] = VERDICT_ALLOW;
+                fates[nr] = FATE_ALLOW;
         }
     }
     for (size_t i = t->n_rules; i-- > 0;) { /* backwards: the first rule of a name stays */
         const struct syscall_rule *r = &t->rules[i];
         int nr = number_of(arch, r->name);
         if (nr >= 0)
-            verdicts[nr] =
-                !is_conditional(r) && r->error == ENOSYS ? VERDICT_ENOSYS : VERDICT_RULES + (int)i;
+            fates[nr] =
+                !is_conditional(r) && r->error == ENOSYS ? FATE_ENOSYS : FATE_RULES + (int)i;
     }
     return last;
 }
 
 /* Building is done with the machine's own calls, so those of the other architecture are all in the
  * shared part. */
-static void take_part(enum filter_part part, uint32_t arch, int verdicts[NUMBERS_MAX])
+static void take_part(enum filter_part part, uint32_t arch, int fates[NUMBERS_MAX])
 {
     bool building[NUMBERS_MAX] = {false};
     for (const char *const *name = filter_building; *name; name++) {
@@ -195,26 +194,26 @@ static void take_part(enum filter_part part, uint32_t arch, int verdicts[NUMBERS
     }
     for (int nr = 0; nr < NUMBERS_MAX; nr++)
         if (building[nr] == (part == FILTER_SHARED))
-            verdicts[nr] = VERDICT_ALLOW;
+            fates[nr] = FATE_ALLOW;
 }
 
 /* Numbers that mean nothing join the refusals before them, which makes fewer ranges. */
 static size_t fill_ranges(const struct code *c, uint32_t arch, struct range ranges[NUMBERS_MAX + 1])
 {
-    int verdicts[NUMBERS_MAX];
-    unsigned last = fill_verdicts(c->table, arch, verdicts);
+    int fates[NUMBERS_MAX];
+    unsigned last = fill_fates(c->table, arch, fates);
     size_t n = 0;
     if (c->part != FILTER_WHOLE)
-        take_part(c->part, arch, verdicts);
+        take_part(c->part, arch, fates);
     for (unsigned nr = 0; nr <= last; nr++) {
-        int v = verdicts[nr];
-        int before = n ? ranges[n - 1].verdict : VERDICT_ENOSYS;
-        if (v == VERDICT_UNKNOWN)
-            v = before == VERDICT_EPERM ? VERDICT_EPERM : VERDICT_ENOSYS;
+        int v = fates[nr];
+        int before = n ? ranges[n - 1].fate : FATE_ENOSYS;
+        if (v == FATE_UNKNOWN)
+            v = before == FATE_EPERM ? FATE_EPERM : FATE_ENOSYS;
         if (n == 0 || v != before)
             ranges[n++] = (struct range){nr, v};
     }
-    ranges[n++] = (struct range){last + 1, c->part == FILTER_OWN ? VERDICT_ALLOW : VERDICT_ENOSYS};
+    ranges[n++] = (struct range){last + 1, c->part == FILTER_OWN ? FATE_ALLOW : FATE_ENOSYS};
     return n;
 }
 
@@ -262,7 +261,7 @@ int filter_compile_part(const struct syscall_table *t, enum filter_part part,
                       : native == SCMP_ARCH_AARCH64    ? SCMP_ARCH_ARM
                                                        : 0;
     struct code c = {.insns = xcalloc(BPF_MAXINSNS, sizeof(*c.insns)), .table = t, .part = part};
-    assert(VERDICT_RULES + t->n_rules <= LEAVES_MAX);
+    assert(FATE_RULES + t->n_rules <= LEAVES_MAX);
     emit_all(&c, native, compat);
     if (c.overflow) {
         free(c.insns);

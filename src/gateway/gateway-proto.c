@@ -17,6 +17,7 @@ static const char *const code_names[] = {
     [GATEWAY_TIMEOUT] = "timeout",
     [GATEWAY_BAD_REQUEST] = "bad_request",
     [GATEWAY_NAME_MISMATCH] = "name_mismatch",
+    [GATEWAY_ASK] = "approval_needed",
 };
 static_assert(ELEMENTS(code_names) == _GATEWAY_CODE_MAX, "a name per code");
 

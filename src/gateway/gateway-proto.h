@@ -62,6 +62,7 @@ enum gateway_code {
     GATEWAY_TIMEOUT,
     GATEWAY_BAD_REQUEST,
     GATEWAY_NAME_MISMATCH, /* TLS in a tunnel asks for another name than the tunnel */
+    GATEWAY_ASK,           /* all that allows it are rules by which a person is asked first */
     _GATEWAY_CODE_MAX,
 };
 

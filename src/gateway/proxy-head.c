@@ -16,9 +16,15 @@ static int refuse_host(struct http_head *r, int error)
                : http_head_refuse(r, 400, "the target is not a host and port that can be read");
 }
 
-/* Two names for one request would be decided by one and served by the other. */
-static int check_host_header(struct http_head *r, const struct target *t, bool connect)
+static uint16_t scheme_port(const struct proxy_head *h)
 {
+    return h->tls ? 443 : 80;
+}
+
+/* Two names for one request would be decided by one and served by the other. */
+static int check_host_header(struct http_head *r, const struct proxy_head *p)
+{
+    const struct target *t = &p->target;
     const struct http_header *h;
     struct target named;
     int status = http_head_find_once(r, "Host", &h);
@@ -30,7 +36,7 @@ static int check_host_header(struct http_head *r, const struct target *t, bool c
         (named.port && named.port != t->port))
         return http_head_refuse(r, 400, "the Host header differs from the target");
     /* Without a port it means the scheme's, which a CONNECT does not have. */
-    if (!named.port && t->port != 80 && !connect)
+    if (!named.port && t->port != scheme_port(p) && !p->connect)
         return http_head_refuse(r, 400, "the Host header differs from the target");
     return 0;
 }
@@ -57,7 +63,7 @@ static int read_connect(struct http_head *r, struct proxy_head *ret)
     int status = read_body_length(r, &length, &body);
     if (status || body)
         return http_head_refuse(r, 400, "a CONNECT has no body");
-    return check_host_header(r, &ret->target, true);
+    return check_host_header(r, ret);
 }
 
 /* Header lines that are of this connection and not of the request, and those that are written anew.
@@ -88,7 +94,7 @@ static void write_head(const struct http_head *r, const struct proxy_head *h, co
     target_format_host(&h->target, host);
     strbuf_printf(out, "%.*s %s%s HTTP/1.%c\r\nHost: %s", (int)r->method.len, r->method.at,
                   *path == '/' ? "" : "/", path, r->version_1_1 ? '1' : '0', host);
-    if (h->target.port != 80)
+    if (h->target.port != scheme_port(h))
         strbuf_printf(out, ":%u", h->target.port);
     strbuf_printf(out, "\r\n");
     for (size_t i = 0; i < r->n_headers; i++) {
@@ -105,7 +111,7 @@ static void write_head(const struct http_head *r, const struct proxy_head *h, co
     strbuf_printf(out, "Connection: close\r\n\r\n");
 }
 
-/* "http://host[:port][/path][?query]" */
+/* "http[s]://host[:port][/path][?query]" */
 static int read_absolute(struct http_head *r, struct proxy_head *ret, struct strbuf *out)
 {
     _cleanup_free_ char *text = xasprintf("%.*s", (int)r->target.len, r->target.at);
@@ -115,20 +121,19 @@ static int read_absolute(struct http_head *r, struct proxy_head *ret, struct str
         return http_head_refuse(r, 400, "this is a proxy: the target is a whole http:// URL");
     int error = url_parse(text, &url);
     if (error == -EPROTONOSUPPORT)
-        return http_head_refuse(r, 501, "only http:// URLs are fetched here; others go by CONNECT");
+        return http_head_refuse(
+            r, 501, "only http:// and https:// URLs are fetched here; others go by CONNECT");
     if (error < 0)
         return refuse_host(r, error);
-    if (url.tls)
-        return http_head_refuse(r, 501,
-                                "https goes by CONNECT, so that only the two ends can read it");
     if (url.has_user || strchr(url.rest, '#'))
         return http_head_refuse(r, 400, "a URL with a user or a fragment is no target");
     ret->target = url.target;
+    ret->tls = url.tls;
     ret->method = r->method.at;
     ret->method_len = r->method.len;
     ret->path = r->target.at + (url.rest - text);
     ret->path_len = strlen(url.rest);
-    int status = check_host_header(r, &ret->target, false);
+    int status = check_host_header(r, ret);
     status = status ? status : read_body_length(r, &length, &ret->body_bytes);
     if (!status)
         write_head(r, ret, url.rest, length, out);

@@ -22,6 +22,7 @@ struct strbuf;
 struct proxy_head {
     struct target target;
     bool connect;              /* CONNECT: bytes follow in both directions */
+    bool tls;                  /* of the other methods: an https:// URL */
     uint64_t body_bytes;       /* of the other methods: what follows the head, and no more */
     const char *method, *path; /* of those, borrowed from the head; the path with its query */
     size_t method_len, path_len;

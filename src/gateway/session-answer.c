@@ -39,6 +39,7 @@ static int http_status(enum gateway_code code)
     switch (code) {
     case GATEWAY_HOST_NOT_ALLOWED:
     case GATEWAY_ADDRESS_NOT_ALLOWED:
+    case GATEWAY_ASK:
         return 403;
     case GATEWAY_TIMEOUT:
         return 504;
@@ -79,6 +80,7 @@ static enum socks_reply socks_code(const struct session *s, enum gateway_code co
     switch (code) {
     case GATEWAY_HOST_NOT_ALLOWED:
     case GATEWAY_ADDRESS_NOT_ALLOWED:
+    case GATEWAY_ASK:
         return SOCKS_NOT_ALLOWED;
     case GATEWAY_RESOLVE_FAILED:
         return SOCKS_HOST_UNREACHABLE;

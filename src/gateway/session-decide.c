@@ -79,8 +79,9 @@ static const char *why_nothing_allows(const struct session *s)
                : "is not an allowed host";
 }
 
-/* Why the client may not ask for its target, or NULL. */
-static const char *why_not(struct session *s)
+/* Why the client may not ask for its target, or NULL. *ret_ask: unless a person says yes, about
+ * what everything else allows. */
+static const char *why_not(struct session *s, bool *ret_ask)
 {
     const struct gateway *g = s->gateway;
     struct rule_request q = request_of(s);
@@ -96,7 +97,8 @@ static const char *why_not(struct session *s)
     if (rule_check_host(&g->allow_hosts, g->allow_hosts.n == 0, &s->target) != GATEWAY_OK ||
         rule_list_find_denial(&g->deny_hosts, &q, NULL))
         return "is not an allowed host of this daemon";
-    return NULL;
+    *ret_ask = allowance && allowance->ask;
+    return *ret_ask ? "needs a person's approval: try again when it was given" : NULL;
 }
 
 /* A tunnel to a name is for that name; one to an address is for any that is not denied. */
@@ -117,14 +119,18 @@ const char *session_why_not_name(const struct session *s, const char *name)
 void session_decide(struct session *s)
 {
     const struct address *a = &s->target.address;
-    const char *why = why_not(s);
-    if (!why && session_is_intercepted(s) && s->rules.intercept_fd < 0)
+    bool ask = false;
+    const char *why = why_not(s, &ask);
+    if (!why && s->tls && rule_list_has_host(&s->rules.intercepted, &s->target))
+        session_refuse_as(s, GATEWAY_BAD_REQUEST, 501,
+                          "%s has a secret, which goes into requests by CONNECT", s->target.host);
+    else if (!why && session_is_intercepted(s) && s->rules.intercept_fd < 0)
         session_refuse_as(s, GATEWAY_CONNECT_FAILED, 503,
                           "%s port %u: the interceptor is not there", s->target.host,
                           s->target.port);
     else if (why)
-        session_refuse(s, GATEWAY_HOST_NOT_ALLOWED, "%s port %u %s", s->target.host, s->target.port,
-                       why);
+        session_refuse(s, ask ? GATEWAY_ASK : GATEWAY_HOST_NOT_ALLOWED, "%s port %u %s",
+                       s->target.host, s->target.port, why);
     else if (!s->target.is_address)
         session_start_resolve(s);
     else if (!session_may_connect(s, a))

@@ -8,6 +8,7 @@
  *   session-connect.c  the connection to one of them
  *   session-share.c    what one sandbox or key may have of what all share
  *   session-intercept.c  the connection, where the sandbox's interceptor is to read it
+ *   session-tls.c      the connection, where the client leaves TLS to the proxy
  *   session-relay.c    the bytes in both directions
  *   session-answer.c   what the client and the control plane are told
  */
@@ -50,6 +51,7 @@ struct session {
     bool proxy;          /* the client speaks to a proxy: HTTP, unless */
     bool socks;          /* its first byte was that of SOCKS, and */
     bool greeted;        /* it was told to go on */
+    bool tls;            /* it has asked for a document of an https:// URL */
     bool tunnel;         /* it has asked for bytes in both directions, and not for a document */
     uint8_t socks_reply; /* enum socks_reply of a request that is none */
     bool unnamed; /* what it sends first is held back until it is known whether that is TLS */
@@ -113,6 +115,11 @@ void session_connect_next(struct session *s, int error);
 bool session_is_intercepted(const struct session *s);
 /* The connection is there: hands it to the interceptor and speaks with that. 0 or -errno. */
 int session_intercept(struct session *s);
+
+/* session-tls.c */
+/* The connection is there: from here on the other end of it speaks TLS for the client. 0 or -errno.
+ */
+int session_begin_tls(struct session *s);
 
 /* session-relay.c */
 void session_start_relay(struct session *s);

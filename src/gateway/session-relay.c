@@ -38,6 +38,11 @@ void session_start_relay(struct session *s)
     setsockopt(s->remote_fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     address_format(&s->addresses[s->current], ip);
     int r = session_is_intercepted(s) ? session_intercept(s) : 0;
+    if (r == 0 && s->tls && (r = session_begin_tls(s)) < 0) {
+        session_refuse_as(s, GATEWAY_CONNECT_FAILED, 503, "%s port %u: TLS: %s", s->target.host,
+                          s->target.port, strerror(-r));
+        return;
+    }
     if (r < 0) {
         session_refuse_as(s, GATEWAY_CONNECT_FAILED, 503, "%s port %u: the interceptor: %s",
                           s->target.host, s->target.port, strerror(-r));

@@ -36,17 +36,22 @@ static int check_decision(const struct approval *a, const struct approval_decisi
         return error_set(err, ERROR_CONFLICT, 0, "approval %s is %s, not pending", a->id,
                          a->busy ? "being decided" : approval_state_name(a->state));
     int r = approval_check_alive(a, err);
-    if (r >= 0)
-        r = check_voter(a, d, err);
-    if (r >= 0 && a->n_votes == APPROVAL_DECISIONS_MAX)
-        r = error_set(err, ERROR_CONFLICT, 0, "approval %s has as many votes as it can have",
-                      a->id);
-    if (r >= 0 && d->approve && d->session)
+    if (r < 0)
+        return r;
+    r = check_voter(a, d, err);
+    if (r < 0)
+        return r;
+    if (a->n_votes == APPROVAL_DECISIONS_MAX)
+        return error_set(err, ERROR_CONFLICT, 0, "approval %s has as many votes as it can have",
+                         a->id);
+    if (d->approve && d->session)
         r = approval_session_check(a, d->session, err);
-    if (r >= 0 && d->reason && strlen(d->reason) > APPROVAL_REASON_MAX)
-        r = error_field(err, "reason", "'reason' is over %d bytes", APPROVAL_REASON_MAX);
-    if (r >= 0 && d->user_id && strlen(d->user_id) > APPROVAL_REASON_MAX)
-        r = error_field(err, "user_id", "'user_id' is over %d bytes", APPROVAL_REASON_MAX);
+    if (r < 0)
+        return r;
+    if (d->reason && strlen(d->reason) > APPROVAL_REASON_MAX)
+        return error_field(err, "reason", "'reason' is over %d bytes", APPROVAL_REASON_MAX);
+    if (d->user_id && strlen(d->user_id) > APPROVAL_REASON_MAX)
+        return error_field(err, "user_id", "'user_id' is over %d bytes", APPROVAL_REASON_MAX);
     return r;
 }
 

@@ -13,7 +13,8 @@
 
 /* --- votes */
 
-/* Once there are keys, what was approved without one is by nobody. */
+/* Once there are keys, an approval that was given without one has no approver, and counts no more.
+ */
 bool approval_vote_counts(const struct approvals *s, const struct approval_vote *v)
 {
     if (!v->who.authenticated)

@@ -28,8 +28,8 @@ struct approval {
     int64_t created_s, expires_s, changed_s;
     bool busy;      /* a decision or a use is being recorded */
     bool using;     /* ... and it is uses */
-    bool unwritten; /* has ended, but the store does not know yet: it is told again */
-    bool unasked;   /* not recorded at all yet: nobody sees it, since nobody could decide */
+    bool unwritten; /* has ended, but the store does not know yet: the row is written again */
+    bool unasked;   /* not stored yet; hidden from listings until it can be decided */
     struct approval_vote votes[APPROVAL_DECISIONS_MAX];
     size_t n_votes;
     char *void_reason;
@@ -54,7 +54,8 @@ struct approvals {
 /* approval.c */
 int64_t approval_now_s(void);
 bool approval_is_live(const struct approval *a); /* pending or approved */
-/* To EXPIRED or VOID, by nobody, and for good: a store that fails brings no grant back. */
+/* To EXPIRED or VOID, without an approver, and for good: a store that fails brings no grant back.
+ */
 void approval_end(struct approval *a, enum approval_state state, const char *why);
 /* What the digest is over: the subject with its end. A new reference. */
 json_t *approval_subject_until(const json_t *subject, int64_t expires_s);

@@ -40,7 +40,7 @@ static bool is_in_use(const struct approval *a)
     return a->busy && a->using;
 }
 
-static bool covers(const struct approval *a, const json_t *subject)
+static bool approval_covers(const struct approval *a, const json_t *subject)
 {
     char digest[AUDIT_DIGEST_SIZE];
     if (a->session_left)
@@ -140,7 +140,7 @@ static int check_use(struct approval *a, const json_t *subject, const struct app
     int r = check_usable(a, err);
     if (r < 0)
         return r;
-    if (!covers(a, subject))
+    if (!approval_covers(a, subject))
         error_set(&why, ERROR_DENIED, 0, "this is another call than the one that was approved");
     else
         approval_check_need(a, need, &why);
@@ -188,8 +188,8 @@ struct approval *approvals_find_session(struct approvals *s, const struct identi
     list_for_each(a, &s->all, struct approval, node) {
         error_clear(&ignored);
         if (a->session_left > a->n_uses && strcmp(a->requester.key, who->key) == 0 &&
-            (!a->busy || is_in_use(a)) && check_usable(a, &ignored) >= 0 && covers(a, subject) &&
-            approval_check_need(a, need, &ignored) >= 0)
+            (!a->busy || is_in_use(a)) && check_usable(a, &ignored) >= 0 &&
+            approval_covers(a, subject) && approval_check_need(a, need, &ignored) >= 0)
             return a;
     }
     return NULL;

@@ -16,10 +16,11 @@
  * nothing where the decision of the moment asks for more than that, under another policy, or once
  * the key that asked has ended (approval-grant.c).
  *
- * Who may decide: without keys anybody, but nobody about critical; with keys whoever has the role
- * approver and is not the key that asked; critical needs two of them. A vote counts while its key
- * lives and has the role. All of it is on record before it holds: audit first, then the row
- * (approval-row.c). Only approval.c writes the state; approval-row.c reads it back from a row.
+ * Who may decide: without keys every caller, but no caller about critical calls; with keys every
+ * key that has the role approver and is not the key that asked; critical calls need two of them. A
+ * vote counts while its key lives and has the role. All of it is on record before it holds: audit
+ * first, then the row (approval-row.c). Only approval.c writes the state; approval-row.c reads it
+ * back from a row.
  *
  * Times are those of clock_seen_ns(), kept over restarts: a clock that is set back revives nothing.
  */
@@ -68,7 +69,7 @@ struct approvals_config {
 struct approvals_options {
     uv_loop_t *loop;
     struct store *store;          /* NULL: they end with the process */
-    struct event_journal *events; /* changes are told there; NULL: nowhere */
+    struct event_journal *events; /* changes go there as events; NULL: nowhere */
     struct gate *gate;            /* for records and the revision of the policy */
     struct keys *keys;            /* NULL: there are none */
     struct approvals_config config;

@@ -38,7 +38,7 @@ static void split_lines(const char *text, size_t len, struct side *ret)
     }
 }
 
-static bool same(const struct line *a, const struct line *b)
+static bool same_line(const struct line *a, const struct line *b)
 {
     return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
 }
@@ -46,9 +46,12 @@ static bool same(const struct line *a, const struct line *b)
 static int put_line(struct strbuf *out, char mark, const struct line *l)
 {
     int r = strbuf_append(out, &mark, 1);
-    if (r >= 0)
-        r = strbuf_append(out, l->text, l->len);
-    return r < 0 ? r : strbuf_append(out, "\n", 1);
+    if (r < 0)
+        return r;
+    r = strbuf_append(out, l->text, l->len);
+    if (r < 0)
+        return r;
+    return strbuf_append(out, "\n", 1);
 }
 
 static int put_all(struct strbuf *out, char mark, const struct line *l, size_t n)
@@ -65,19 +68,21 @@ static int put_middle(struct strbuf *out, const struct line *a, size_t n, const 
 {
     if (!n || !m || n + 1 > CELLS_MAX / (m + 1)) {
         int r = put_all(out, '-', a, n);
-        return r < 0 ? r : put_all(out, '+', b, m);
+        if (r < 0)
+            return r;
+        return put_all(out, '+', b, m);
     }
     uint32_t *longest = xcalloc((n + 1) * (m + 1), sizeof(*longest));
 #define AT(i, j) longest[(i) * (m + 1) + (j)]
     for (size_t i = n; i-- > 0;)
         for (size_t j = m; j-- > 0;)
-            AT(i, j) = same(&a[i], &b[j])            ? AT(i + 1, j + 1) + 1
+            AT(i, j) = same_line(&a[i], &b[j])       ? AT(i + 1, j + 1) + 1
                        : AT(i + 1, j) > AT(i, j + 1) ? AT(i + 1, j)
                                                      : AT(i, j + 1);
     int r = 0;
     size_t i = 0, j = 0;
     while (r >= 0 && (i < n || j < m)) {
-        if (i < n && j < m && same(&a[i], &b[j])) {
+        if (i < n && j < m && same_line(&a[i], &b[j])) {
             r = put_line(out, ' ', &a[i]);
             i++, j++;
         } else if (i < n && (j == m || AT(i + 1, j) >= AT(i, j + 1))) {
@@ -98,10 +103,10 @@ int diff_lines(const char *before, size_t before_len, const char *after, size_t 
     split_lines(before, before_len, &a);
     split_lines(after, after_len, &b);
     size_t head = 0, tail = 0;
-    while (head < a.n && head < b.n && same(&a.lines[head], &b.lines[head]))
+    while (head < a.n && head < b.n && same_line(&a.lines[head], &b.lines[head]))
         head++;
     while (tail < a.n - head && tail < b.n - head &&
-           same(&a.lines[a.n - 1 - tail], &b.lines[b.n - 1 - tail]))
+           same_line(&a.lines[a.n - 1 - tail], &b.lines[b.n - 1 - tail]))
         tail++;
     size_t from = head > CONTEXT ? head - CONTEXT : 0, after_tail = tail < CONTEXT ? tail : CONTEXT;
     size_t n = a.n - head - tail, m = b.n - head - tail, shown = head - from;

@@ -12,15 +12,27 @@
 #include "identity/keys.h"
 #include "policy/policy.h"
 
-/* A create has nothing that could wait for a person, and a network without one is no obligation
+/* A create has nothing that could wait for a person, but a rule that asks one later does not need
+ * to; and a network without one is no obligation
  * that a list of hosts can keep: both are refusals here. */
-static const char *why_refused(const struct rules_decision *d)
+static const char *why_refused(const struct rules_decision *d, bool asks)
 {
     if (d->verdict == VERDICT_DENY)
         return "denied";
-    if (d->verdict == VERDICT_ASK)
-        return "a person would have to be asked, which is not possible for a network";
+    if (d->verdict == VERDICT_ASK && !asks)
+        return "a person would have to be asked, which a create cannot wait for ('ask' in the "
+               "rule asks when a command goes there)";
     return d->obligations.strip_network ? "a rule takes the network away" : NULL;
+}
+
+/* An attribute of the rule's text (gateway/rule.h); no other has this word behind a space. */
+static bool has_ask(const char *rule_text)
+{
+    static const char word[] = " ask";
+    const char *at = strstr(rule_text, word);
+    while (at && at[strlen(word)] && at[strlen(word)] != ' ')
+        at = strstr(at + 1, word);
+    return at != NULL;
 }
 
 /* rule: of the sandbox's network. The policy decides on its host and port, whatever else narrows
@@ -42,7 +54,7 @@ static int check_host(struct gate *g, const struct identity *who, const char *ru
     struct rules_decision decision;
     char rule[64], reason[600];
     ruleset_decide(g->ruleset, &rc, &decision);
-    const char *why = why_refused(&decision);
+    const char *why = why_refused(&decision, has_ask(rule_text));
     if (!why)
         return 0;
     audit_call_id(d.call_id);
@@ -61,8 +73,7 @@ int gate_check_network(struct gate *g, const struct identity *who, const char *r
     return r;
 }
 
-/* The owner of the sandbox, with the roles of this moment. */
-static struct identity find_owner(const struct gate *g, const char *owner)
+struct identity gate_owner(const struct gate *g, const char *owner)
 {
     const struct key *key = keys_find(g->keys, owner);
     if (strcmp(owner, IDENTITY_TOKEN) == 0)
@@ -79,7 +90,7 @@ static struct identity find_owner(const struct gate *g, const char *owner)
 char **gate_denied_hosts(const struct gate *g, const char *owner, const char *runtime,
                          const char *tool)
 {
-    struct identity who = find_owner(g, owner);
+    struct identity who = gate_owner(g, owner);
     struct rules_call call = {.who = &who,
                               .tool = tool,
                               .capabilities = CAPABILITY_NETWORK,

@@ -86,7 +86,7 @@ struct gate_options {
     struct store *store; /* NULL: approvals end with the process */
     struct keys *keys;   /* NULL: there are none; outlives the gate's use */
     struct audit *audit;
-    struct event_journal *events; /* NULL: changes are told nowhere */
+    struct event_journal *events; /* NULL: changes are no events */
     struct approvals_config approvals;
     char *const *env; /* KEY=VALUE that the operator gives every sandbox; outlives the gate */
 };
@@ -146,6 +146,8 @@ int gate_check_image(struct gate *g, const struct identity *who, char *const *na
 #define GATE_NETWORK "network" /* the tool's name in that decision */
 int gate_check_network(struct gate *g, const struct identity *who, const char *runtime,
                        char *const *hosts, struct error *err);
+/* Who owns a sandbox, with the roles of this moment. */
+struct identity gate_owner(const struct gate *g, const char *owner);
 /* The hosts that rules of this moment deny to what a sandbox of the key `owner` connects to, also
  * by the addresses that its names lead to. tool: GATE_NETWORK, or GATE_URL for what is not known
  * further. The caller frees with strv_free(). */

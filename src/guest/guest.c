@@ -178,8 +178,14 @@ static int instruct(struct guest *g)
         r = -errno;
     if (r == 0 && recv(g->channel_fd, &byte, 1, 0) == 1)
         r = (int)fd_send_msg(g->channel_fd, &g->order.child, sizeof(g->order.child), NULL, 0);
-    if (r >= 0 && g->disk_fd >= 0)
-        r = (int)fd_send_msg(g->channel_fd, "t", 1, &g->disk_fd, 1);
+    int more[2];
+    size_t n_more = 0;
+    if (g->disk_fd >= 0)
+        more[n_more++] = g->disk_fd;
+    if (g->image_fd >= 0)
+        more[n_more++] = g->image_fd;
+    if (r >= 0 && n_more)
+        r = (int)fd_send_msg(g->channel_fd, "t", 1, more, n_more);
     return r < 0 ? r : 0;
 }
 
@@ -216,15 +222,18 @@ void guest_main(void)
     guest_load_modules();
     g.ctl_fd = guest_open_port(GUEST_CTL_PORT);
     g.data_fd = guest_open_port(GUEST_DATA_PORT);
-    if (g.ctl_fd < 0 || g.data_fd < 0)
+    g.lines_fd = guest_open_port(GUEST_LINES_PORT);
+    if (g.ctl_fd < 0 || g.data_fd < 0 || g.lines_fd < 0)
         guest_power_off();
     guest_enter_root(&g);
     guest_send(&g, &ready);
     receive_order(&g);
     guest_open_disk(&g, FIRST_ID, FIRST_ID + (g.order.child.flags & PLAN_TOOL_NOBODY ? 2 : 1));
+    guest_open_image(&g, FIRST_ID);
     renew_randomness(&g);
     renew_clock(&g);
     start_runner(&g);
+    guest_start_lines(&g);
     struct guest_message ended = {.news = GUEST_ENDED, .wait_status = guest_serve(&g)};
     guest_send(&g, &ended);
     guest_power_off();

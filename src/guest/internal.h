@@ -8,7 +8,7 @@
 #include "proto/guest.h"
 
 struct guest {
-    int ctl_fd, data_fd;
+    int ctl_fd, data_fd, lines_fd;
     struct guest_order order;
     struct sock_filter filter[GUEST_FILTER_MAX];
     pid_t runner;
@@ -16,6 +16,7 @@ struct guest {
     int stream_fd;  /* our end of the runner's connection */
     int channel_fd; /* where it gets later ones */
     int disk_fd;    /* a detached mount for the sandbox, or -1: in memory */
+    int image_fd;   /* the same of its image, or -1: the machine's own root */
 };
 
 /* Says why there is no sandbox, and ends the machine. */
@@ -30,6 +31,11 @@ int guest_open_port(const char *path);
 void guest_enter_root(struct guest *g);
 /* After the order: the disk for the sandbox, with its parts, if it has one. */
 void guest_open_disk(struct guest *g, uid_t runner_id, uid_t tool_id);
+/* The same: its image, if it has one, whose files show as those of the ids from first_id on. */
+void guest_open_image(struct guest *g, uid_t first_id);
+
+/* lines.c: the process that gives the runner its other connections. */
+void guest_start_lines(struct guest *g);
 
 /* link.c: carries bytes until the runner ends; its wait status. */
 int guest_serve(struct guest *g);

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "guest/internal.h"
+#include "proto/channel.h"
 #include "link/mark.h"
 #include "link/pump.h"
 
@@ -29,7 +30,7 @@ static void begin_connection(struct link *l)
     fd_close(&g->stream_fd);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return; /* nothing answers, which mas-vmm sees */
-    if (fd_send_msg(g->channel_fd, "c", 1, &pair[1], 1) < 0)
+    if (fd_send_msg(g->channel_fd, CHANNEL_CONNECTION, 1, &pair[1], 1) < 0)
         fd_close(&pair[0]);
     close(pair[1]);
     g->stream_fd = pair[0];

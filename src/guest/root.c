@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -14,9 +15,11 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "builder/mount-calls.h"
+#include "builder/child.h"
 #include "builder/mount.h"
 #include "builder/root.h"
 #include "guest/internal.h"
+#include "warden/local/mount.h"
 
 #define MODULES_DIR    "/modules"
 #define NEW_ROOT       "/root"
@@ -83,16 +86,19 @@ static bool has_serial(const char *name, const char *serial)
     char path[32];
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(64);
     snprintf(path, sizeof(path), "%s/serial", name);
-    return fd_read_file_at(views.block_fd, path, &text) >= 0 &&
-           strncmp(text.data, serial, strlen(serial)) == 0 &&
-           faccessat(views.dev_fd, name, R_OK, 0) == 0;
+    if (fd_read_file_at(views.block_fd, path, &text) < 0 || !text.data)
+        return false;
+    text.data[strcspn(text.data, "\n")] = 0;
+    return strcmp(text.data, serial) == 0 && faccessat(views.dev_fd, name, R_OK, 0) == 0;
 }
 
 /* Disks are told apart by their serial numbers: which of them the kernel finds first is chance. ret
  * has room for DISK_PATH_SIZE. */
 static int find_disk(const char *serial, char *ret)
 {
-    static const char *const names[] = {"vda", "vdb"};
+    static const char *const names[] = {"vda", "vdb", "vdc", "vdd", "vde", "vdf",
+                                        "vdg", "vdh", "vdi", "vdj", "vdk"};
+    _Static_assert(ELEMENTS(names) == 3 + MACHINE_DRIVES_MAX, "root, disk, image and drives");
     const struct timespec pause = {.tv_nsec = DEVICE_POLL_MS * 1000000};
     for (int waited = 0; waited < DEVICE_WAIT_MS; waited += DEVICE_POLL_MS) {
         for (size_t i = 0; i < ELEMENTS(names); i++)
@@ -105,29 +111,64 @@ static int find_disk(const char *serial, char *ret)
     return -ENODEV;
 }
 
-static int mount_root(void)
+static int mount_disk_at(const char *serial, const char *target)
 {
     static const char *const types[] = {"ext4", "erofs"};
     char path[DISK_PATH_SIZE];
-    int r = find_disk(GUEST_ROOT_DISK, path);
+    int r = find_disk(serial, path);
     for (size_t i = 0; r == 0 && i < ELEMENTS(types); i++)
-        if (mount(path, NEW_ROOT, types[i], MS_RDONLY | MS_NODEV | MS_NOSUID, NULL) == 0)
+        if (mount(path, target, types[i], MS_RDONLY | MS_NODEV | MS_NOSUID, NULL) == 0)
             return 0;
     return r < 0 ? r : -errno;
 }
 
+/* The operator's drives, whose names the kernel's line has, each in a directory of its name. */
+static int mount_drives(void)
+{
+    _cleanup_strbuf_ struct strbuf line = STRBUF_INIT(LIST_MAX);
+    char path[sizeof(GUEST_DRIVES_DIR NEW_ROOT) + MACHINE_DRIVE_SIZE + 2], *save = NULL;
+    if (fd_read_file_at(AT_FDCWD, "/proc/cmdline", &line) < 0 || !line.data)
+        return -EIO;
+    char *list = strstr(line.data, " " GUEST_DRIVES_WORD);
+    if (!list)
+        return 0;
+    list += strlen(" " GUEST_DRIVES_WORD);
+    list[strcspn(list, " \n")] = 0;
+    if (mount("drives", NEW_ROOT GUEST_DRIVES_DIR, "tmpfs", MS_NOSUID | MS_NODEV,
+              "size=64k,nr_inodes=32,mode=0755") < 0)
+        return -errno;
+    for (char *id = strtok_r(list, ",", &save); id; id = strtok_r(NULL, ",", &save)) {
+        snprintf(path, sizeof(path), NEW_ROOT GUEST_DRIVES_DIR "/%s", id);
+        int r = mkdir(path, 0755) < 0 ? -errno : mount_disk_at(id, path);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* What a copy of a machine has read of a disk is the other machine's. */
+static void forget_blocks(const char *path)
+{
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        ioctl(fd, BLKFLSBUF, 0);
+}
+
 /* A detached mount, or -errno. */
-static int mount_data_disk(void)
+static int mount_disk(const char *serial, bool read_only)
 {
     char path[DISK_PATH_SIZE];
-    int r = find_disk(GUEST_DATA_DISK, path);
+    int r = find_disk(serial, path);
     if (r < 0)
         return r;
+    forget_blocks(path);
     _cleanup_close_ int fs = fsopen("ext4", FSOPEN_CLOEXEC);
     if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "source", path, 0) < 0 ||
+        (read_only && fsconfig(fs, FSCONFIG_SET_FLAG, "ro", NULL, 0) < 0) ||
         fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         return -errno;
-    int fd = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    int fd = fsmount(fs, FSMOUNT_CLOEXEC,
+                     MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (read_only ? MOUNT_ATTR_RDONLY : 0));
     return fd < 0 ? -errno : fd;
 }
 
@@ -136,10 +177,28 @@ void guest_open_disk(struct guest *g, uid_t runner_id, uid_t tool_id)
     g->disk_fd = -1;
     if (!g->order.child.disk_from_fd)
         return;
-    int r = g->disk_fd = mount_data_disk();
+    int r = g->disk_fd = mount_disk(GUEST_DATA_DISK, false);
     r = r < 0 ? r : mount_disk_make_parts(g->disk_fd, runner_id, tool_id);
     if (r < 0)
         guest_give_up(g, "mount the guest's disk", -r);
+}
+
+void guest_open_image(struct guest *g, uid_t first_id)
+{
+    const struct mount_owner owners[] = {
+        {SANDBOX_RUNNER_ID, first_id},
+        {SANDBOX_TOOL_ID, first_id + 1},
+        {SANDBOX_NOBODY_ID, first_id + 2},
+    };
+    g->image_fd = -1;
+    if (!g->order.child.image_disk)
+        return;
+    int r = g->image_fd = mount_disk(GUEST_IMAGE_DISK, true);
+    _cleanup_close_ int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    r = r < 0 ? r : mount_map_owners(g->image_fd, proc, owners, ELEMENTS(owners));
+    if (r < 0)
+        guest_give_up(g, "mount the guest's image", -r);
+    g->order.child.image_from_fd = 1;
 }
 
 static const struct {
@@ -185,10 +244,14 @@ static int move_root(void)
     return 0;
 }
 
-/* The runner is this very program, which the disk has a place for. */
+/* The root that machine.sh makes has the runner; for another one the runner is this very program,
+ * which the disk must have a place for. An image cannot be laid over that. */
 static int bind_runner(void)
 {
     const unsigned long flags = MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV;
+    struct stat st;
+    if (stat(NEW_ROOT ROOT_RUNNER_PATH, &st) == 0 && st.st_size > 0)
+        return 0;
     if (mount("/init", NEW_ROOT ROOT_RUNNER_PATH, NULL, MS_BIND, NULL) < 0 ||
         mount(NULL, NEW_ROOT ROOT_RUNNER_PATH, NULL, MS_REMOUNT | flags, NULL) < 0)
         return -errno;
@@ -197,9 +260,12 @@ static int bind_runner(void)
 
 void guest_enter_root(struct guest *g)
 {
-    int r = mount_root();
+    int r = mount_disk_at(GUEST_ROOT_DISK, NEW_ROOT);
     if (r < 0)
         guest_give_up(g, "mount the guest's root", -r);
+    r = mount_drives();
+    if (r < 0)
+        guest_give_up(g, "mount the guest's drives", -r);
     umask(0);
     r = mount_devices();
     umask(022);

@@ -30,14 +30,6 @@ bool identity_has_key(const struct identity *who)
            strcmp(who->key, IDENTITY_WEBHOOK) != 0;
 }
 
-const char *role_name(unsigned role)
-{
-    for (size_t i = 0; i < ELEMENTS(names); i++)
-        if (names[i].role == role)
-            return names[i].name;
-    return NULL;
-}
-
 const char *roles_format(unsigned roles, char out[ROLES_TEXT_SIZE])
 {
     char *end = out;

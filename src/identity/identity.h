@@ -14,7 +14,7 @@ struct error;
 
 enum role {
     ROLE_AGENT = 1,    /* runs things in sandboxes of its own */
-    ROLE_OPERATOR = 2, /* sees everybody's sandboxes; skills */
+    ROLE_OPERATOR = 2, /* sees the sandboxes of all keys; skills */
     ROLE_APPROVER = 4, /* decides what waits for a person */
     ROLE_AUDITOR = 8,  /* reads the audit */
     ROLE_ADMIN = 16,   /* keys, policy, configuration */
@@ -38,16 +38,14 @@ struct identity {
     bool authenticated;
 };
 
-/* Nobody in particular, where no key and no token is configured, and the line protocol: every role,
- * but not authenticated, so that nothing which needs two people can be done. */
+/* The anonymous caller, where no key and no token is configured, and of the line protocol: every
+ * role, but not authenticated, so that nothing which needs two people can be done. */
 extern const struct identity identity_local;
 /* A caller with auth_token is agent, operator and admin. */
 extern const struct identity identity_token;
 /* The daemon itself, where it delivers events. */
 extern const struct identity identity_webhook;
 
-/* "admin"; NULL for what is not exactly one role. */
-const char *role_name(unsigned role);
 /* "agent, operator" of a set, for messages. */
 const char *roles_format(unsigned roles, char out[ROLES_TEXT_SIZE]);
 /* ["agent", ...], a new reference. */
@@ -66,7 +64,7 @@ bool identity_has_key(const struct identity *who);
 bool identity_sees_all(const struct identity *who);
 /* Whether what belongs to the key `owner` exists for it at all. */
 bool identity_sees(const struct identity *who, const char *owner);
-/* For lookups by owner where "" means everybody's. Somebody without key and roles, as on open
+/* For lookups by owner where "" means all owners. A caller without key and roles, as on open
  * routes, sees nothing. */
 const char *identity_scope(const struct identity *who);
 /* All of it, for rows of the store: a new reference, and back. */

@@ -84,17 +84,20 @@ int key_entry_from_row(struct key_entry *ret, const char *id, const char *body, 
     if (!row)
         return -EINVAL;
     int r = json_member_string(row, "name", &name, err);
-    if (r >= 0)
-        r = json_member_string(row, "digest", &digest, err);
-    if (r >= 0 &&
-        (!name || !digest || strlen(digest) != KEY_DIGEST_SIZE - 1 || strlen(id) >= sizeof(k->id)))
-        r = error_set(err, ERROR_INVALID, 0, "no usable name, id or digest");
-    if (r >= 0)
-        r = key_name_check(name, err);
-    if (r >= 0)
-        r = read_roles(row, &k->roles, err);
-    if (r >= 0)
-        r = read_numbers(row, k, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(row, "digest", &digest, err);
+    if (r < 0)
+        return r;
+    if (!name || !digest || strlen(digest) != KEY_DIGEST_SIZE - 1 || strlen(id) >= sizeof(k->id))
+        return error_set(err, ERROR_INVALID, 0, "no usable name, id or digest");
+    r = key_name_check(name, err);
+    if (r < 0)
+        return r;
+    r = read_roles(row, &k->roles, err);
+    if (r < 0)
+        return r;
+    r = read_numbers(row, k, err);
     if (r < 0)
         return r;
     strcpy(k->id, id);

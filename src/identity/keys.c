@@ -42,7 +42,7 @@ bool key_is_live(const struct key *key)
     return !key->revoked_ns && (!key->expires_ns || key->expires_ns > clock_seen_ns());
 }
 
-static void insert(struct keys *k, struct key_entry *e)
+static void insert_by_age(struct keys *k, struct key_entry *e)
 {
     struct list *before = &k->all;
     list_for_each(other, &k->all, struct key_entry, node) {
@@ -165,7 +165,7 @@ static void load_row(void *data, const char *id, const char *body, size_t len)
         free(e);
         return;
     }
-    insert(l->keys, e);
+    insert_by_age(l->keys, e);
 }
 
 struct keys *keys_open(const struct keys_options *o, struct error *err)
@@ -355,7 +355,7 @@ const struct key *keys_add(struct keys *k, const struct key_request *req,
         e->key.expires_ns = clock_seen_ns() + req->lifetime_s * NS_PER_S;
     key_secret_make(ret_secret);
     key_secret_hash(ret_secret, e->digest);
-    insert(k, e);
+    insert_by_age(k, e);
     record_change(k, e, true, on_done, data);
     return &e->key;
 }

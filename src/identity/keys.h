@@ -7,7 +7,7 @@
  * table, so the time that takes says nothing about the secret.
  *
  * Rows outlive keys: a revoked or expired one stays, so that the audit's ids have names, and so
- * that a daemon which once had keys never becomes open to everybody again. All calls are on the
+ * that a daemon which once had keys never becomes open to every caller again. All calls are on the
  * loop's thread. A change holds in memory at once; on_done comes when it is on record. A NULL
  * struct keys is one without keys (line mode). */
 #pragma once
@@ -73,7 +73,7 @@ void keys_on_ended(struct keys *k, void (*on_ended)(void *data, const char *id),
 
 /* Whether there ever was one: from then on every call needs a key (or the token). */
 bool keys_any(const struct keys *k);
-/* Whose secret it is; -ENOENT for nobody's, and for a key that has ended. */
+/* The key of that secret; -ENOENT for an unknown one, and for a key that has ended. */
 int keys_identify(struct keys *k, const char *secret, struct identity *ret);
 /* Takes one request from the key's minute. ERROR_LIMIT, with how long to wait. Ids that are no
  * key's have no limit. */

@@ -68,7 +68,7 @@ int blob_open(const struct blobs *b, const struct descriptor *d, struct error *e
     return fd_steal(&fd);
 }
 
-static int mismatch(const char *digest, const char *got, struct error *err)
+static int refuse_mismatch(const char *digest, const char *got, struct error *err)
 {
     return error_set(err, ERROR_INVALID, EBADMSG,
                      "blob sha256:%s is tampered with: it is sha256:%s", digest, got);
@@ -105,7 +105,7 @@ int blob_verify(int fd, const char *digest, uint64_t size, struct meter *m, stru
     char got[IMAGE_DIGEST_SIZE], what[IMAGE_DIGEST_SIZE + 16];
     snprintf(what, sizeof(what), "blob sha256:%s", digest);
     int r = blob_hash(fd, what, size, m, got, err);
-    return r < 0 || !strcmp(got, digest) ? r : mismatch(digest, got, err);
+    return r < 0 || !strcmp(got, digest) ? r : refuse_mismatch(digest, got, err);
 }
 
 static int blob_read_text(int fd, const char *what, struct strbuf *out, struct error *err)
@@ -138,7 +138,7 @@ json_t *blob_read_json(const struct blobs *b, const struct descriptor *d, struct
         return NULL;
     hash_bytes(text.data, text.len, got);
     if (strcmp(got, d->digest)) {
-        mismatch(d->digest, got, err);
+        refuse_mismatch(d->digest, got, err);
         return NULL;
     }
     json_t *value = json_parse_object(text.data, text.len, err);

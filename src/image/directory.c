@@ -99,7 +99,9 @@ static int copy_file(struct copier *c, int at, const char *base, struct error *e
     int r = copy_content(c, from, to, err);
     if (r == 0)
         r = copy_attributes(c, from, to, err);
-    return r < 0 ? r : rootfs_finish(&c->root, to, c->path, &m, err);
+    if (r < 0)
+        return r;
+    return rootfs_finish(&c->root, to, c->path, &m, err);
 }
 
 /* A second name of a file stays one. */
@@ -146,7 +148,9 @@ static int copy_subdir(struct copier *c, int at, const char *base, unsigned dept
         r = copy_dir(c, from, depth + 1, err);
     if (r == 0)
         r = to = rootfs_make_dir(&c->root, c->path, err);
-    return r < 0 ? r : rootfs_finish(&c->root, to, c->path, &m, err);
+    if (r < 0)
+        return r;
+    return rootfs_finish(&c->root, to, c->path, &m, err);
 }
 
 static int copy_entry(struct copier *c, int at, const char *base, unsigned depth, struct error *err)
@@ -205,7 +209,9 @@ static int copy_root(struct copier *c, int dir_fd, int rootfs, struct error *err
     c->dev = st.st_dev;
     const struct rootfs_meta m = meta_of(&st);
     int r = copy_dir(c, dir_fd, 0, err);
-    return r < 0 ? r : rootfs_finish(&c->root, rootfs, ".", &m, err);
+    if (r < 0)
+        return r;
+    return rootfs_finish(&c->root, rootfs, ".", &m, err);
 }
 
 static int copy_tree(int dir_fd, int rootfs, const struct image_options *o, struct image_info *info,

@@ -24,7 +24,7 @@ struct layer_stream {
     uint64_t in_bytes, out_bytes, max_in, max_out;
     uint64_t allowed;   /* what may still come out while a parser is on its own; 0: anything */
     struct error *err;  /* of the call that is under way */
-    struct error spare; /* where nobody listens */
+    struct error spare; /* where no callback listens */
     bool limited, ended;
     char *block;
     size_t held; /* bytes of block that were read to learn the format and are still to be given */

@@ -90,7 +90,9 @@ static int unpack_one(struct layers *l, size_t i, int rootfs, struct meter *m,
         return r;
     }
     r = compare_digests(layer->digest, got.digest, "digest", i + 1, err);
-    return r < 0 ? r : compare_digests(layer->diff_id, got.diff_id, "diff id", i + 1, err);
+    if (r < 0)
+        return r;
+    return compare_digests(layer->diff_id, got.diff_id, "diff id", i + 1, err);
 }
 
 int layers_unpack(struct layers *l, int work_fd, struct meter *m, struct image_info *info,

@@ -6,7 +6,7 @@
 
 struct meter {
     const struct image_options *options;
-    const struct image_info *info; /* whose files are told */
+    const struct image_info *info; /* whose files are reported */
     struct image_progress progress;
     int64_t told_ms;
 };

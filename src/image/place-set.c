@@ -16,7 +16,7 @@ void place_set_done(struct place_set *s)
     *s = (struct place_set){0};
 }
 
-static uint64_t mix(uint64_t x)
+static uint64_t mix_bits(uint64_t x)
 {
     x ^= x >> 32;
     x *= 0xd6e8feb86659fd93u;
@@ -27,9 +27,9 @@ static uint64_t mix(uint64_t x)
 
 static uint64_t hash_place(const struct place_set *s, ino_t dir, const char *name)
 {
-    uint64_t h = mix(s->seed ^ (uint64_t)dir);
+    uint64_t h = mix_bits(s->seed ^ (uint64_t)dir);
     for (; *name; name++)
-        h = mix(h ^ (unsigned char)*name);
+        h = mix_bits(h ^ (unsigned char)*name);
     return h ? h : 1;
 }
 

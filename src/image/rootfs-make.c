@@ -2,9 +2,13 @@
 /* Making what an entry says at its place. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <string.h>
+#include <sys/fsuid.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "image/below.h"
@@ -82,6 +86,35 @@ int rootfs_make_file(struct rootfs *r, const char *name, struct error *err)
     return fd < 0 ? rootfs_fail(name, errno, err) : fd;
 }
 
+/* Whose files this process makes. The change takes the rights over files out of effect; what the
+ * process may have at all stays as it is. */
+static int set_maker(unsigned uid, unsigned gid)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+    setfsgid(gid);
+    setfsuid(uid);
+    if (syscall(SYS_capget, &header, data) < 0)
+        return -errno;
+    for (size_t i = 0; i < ELEMENTS(data); i++)
+        data[i].effective = data[i].permitted;
+    return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+/* A link cannot be opened, so that it could only be given away by its path, which the unpacker may
+ * not do: it is made as its owner's. That is also why a link has the time of its unpacking. */
+static int make_link(const struct rootfs *r, const char *target, int parent, const char *base,
+                     const struct rootfs_meta *m)
+{
+    unsigned uid = rootfs_squash_id(m->uid), gid = rootfs_squash_id(m->gid);
+    bool others = r->owners && (uid != 0 || gid != 0);
+    int bad = others ? set_maker(uid, gid) : 0;
+    if (bad == 0 && symlinkat(target, parent, base) < 0)
+        bad = -errno;
+    int restored = others ? set_maker(0, 0) : 0;
+    return bad < 0 ? bad : restored;
+}
+
 int rootfs_make_symlink(struct rootfs *r, const char *name, const char *target,
                         const struct rootfs_meta *m, struct error *err)
 {
@@ -97,13 +130,8 @@ int rootfs_make_symlink(struct rootfs *r, const char *name, const char *target,
     _cleanup_close_ int parent = clear_place(r, name, &base, err);
     if (parent < 0)
         return parent;
-    const struct timespec times[2] = {m->mtime, m->mtime};
-    if (symlinkat(target, parent, base) < 0 ||
-        (r->owners && fchownat(parent, base, rootfs_squash_id(m->uid), rootfs_squash_id(m->gid),
-                               AT_SYMLINK_NOFOLLOW) < 0))
-        return rootfs_fail(name, errno, err);
-    utimensat(parent, base, times, AT_SYMLINK_NOFOLLOW);
-    return 0;
+    int bad = make_link(r, target, parent, base, m);
+    return bad < 0 ? rootfs_fail(name, -bad, err) : 0;
 }
 
 static bool same_file(int a, const char *x, int b, const char *y)

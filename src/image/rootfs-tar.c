@@ -36,7 +36,9 @@ static int hash_tar(int tar_fd, struct meter *m, struct image_info *info, struct
     if ((uint64_t)st.st_size > m->options->limits.layer_bytes)
         return error_set(err, ERROR_TOO_LARGE, 0, "the tar is larger than images_max_layer_bytes");
     int r = meter_step(m, "verify", (uint64_t)st.st_size, err);
-    return r < 0 ? r : blob_hash(tar_fd, "the tar", (uint64_t)st.st_size, m, info->digest, err);
+    if (r < 0)
+        return r;
+    return blob_hash(tar_fd, "the tar", (uint64_t)st.st_size, m, info->digest, err);
 }
 
 int image_from_rootfs_tar(int tar_fd, int work_fd, const struct image_options *o,

@@ -146,9 +146,9 @@ static int make_parent(struct rootfs *r, int at, const char *base, const char *n
     /* There, but it could not be opened: a link that leads nowhere. */
     if (mkdirat(at, base, 0755) < 0)
         return rootfs_fail(name, errno == EEXIST ? ELOOP : errno, err);
-    if (r->owners && fchownat(at, base, 0, 0, AT_SYMLINK_NOFOLLOW) < 0)
-        return rootfs_fail(name, errno, err);
-    if (fchmodat(at, base, 0755, 0) < 0) /* past the umask */
+    /* By its descriptor: the unpacker may say nothing of a file by its path. */
+    _cleanup_close_ int fd = openat(at, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || (r->owners && fchown(fd, 0, 0) < 0) || fchmod(fd, 0755) < 0) /* past the umask */
         return rootfs_fail(name, errno, err);
     place_set_add(&r->made, st.st_ino, base);
     return 0;
@@ -202,7 +202,8 @@ static unsigned final_mode(const struct rootfs *r, const struct stat *st, unsign
     if (!S_ISDIR(st->st_mode))
         return mode & 0777;
     if (st->st_ino == r->ino)
-        mode |= 0555; /* a root that was packed from a private directory is still everybody's */
+        mode |= 0555; /* a root that was packed from a private directory must still be readable by
+                         all users */
     return (mode & 01777) | (r->owners ? 0 : 0700);
 }
 

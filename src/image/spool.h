@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The files of a docker-archive, laid out in the work directory: a tar has no way to the layer that
- * is wanted next, and what is verified there nobody else can change. */
+ * is wanted next, and no other process can change what was verified there. */
 #pragma once
 
 #include "image/meter.h"

@@ -20,7 +20,7 @@ static bool is_plain(char c, bool first)
            c == '_' || (c == '.' && !first);
 }
 
-static int encode(const char *name, char out[IMAGE_NAME_MAX + 1], struct error *err)
+static int encode_name(const char *name, char out[IMAGE_NAME_MAX + 1], struct error *err)
 {
     size_t len = 0;
     for (const char *p = name; *p; p++) {
@@ -36,7 +36,7 @@ static int encode(const char *name, char out[IMAGE_NAME_MAX + 1], struct error *
     return len ? 0 : error_set(err, ERROR_INVALID, 0, "an image name is empty");
 }
 
-/* NULL for what encode() never made. */
+/* NULL for what encode_name() never made. */
 static char *decode_name(const char *file)
 {
     char *out = xcalloc(strlen(file) + 1, 1);
@@ -76,7 +76,7 @@ static int read_name(struct image_store *s, const char *file, char ret[IMAGE_DIG
 int image_store_name(struct image_store *s, const char *name, const char *digest, struct error *err)
 {
     char file[IMAGE_NAME_MAX + 1], text[IMAGE_DIGEST_SIZE + 2];
-    int r = encode(name, file, err);
+    int r = encode_name(name, file, err);
     if (r == 0)
         r = image_store_find(s, digest, NULL, err);
     if (r < 0)
@@ -92,7 +92,7 @@ int image_store_name(struct image_store *s, const char *name, const char *digest
 int image_store_unname(struct image_store *s, const char *name, struct error *err)
 {
     char file[IMAGE_NAME_MAX + 1];
-    int r = encode(name, file, err);
+    int r = encode_name(name, file, err);
     if (r < 0)
         return r;
     if (unlinkat(s->names, file, 0) < 0)
@@ -122,7 +122,9 @@ int store_drop_names(struct image_store *s, const char *digest)
 {
     struct name_search q = {.s = s, .digest = digest};
     int r = store_each(s->names, drop_if_leads, &q);
-    return r < 0 ? r : fsync(s->names) < 0 ? -errno : 0;
+    if (r < 0)
+        return r;
+    return fsync(s->names) < 0 ? -errno : 0;
 }
 
 static int collect_if_leads(void *arg, const char *file)
@@ -167,7 +169,7 @@ int image_store_resolve(struct image_store *s, const char *text, char ret[IMAGE_
     int r;
     if (image_digest_is_valid(hex)) {
         memcpy(digest, hex, sizeof(digest));
-    } else if ((r = encode(text, file, err)) < 0) {
+    } else if ((r = encode_name(text, file, err)) < 0) {
         return r;
     } else if ((r = read_name(s, file, digest)) < 0) {
         return error_set(err, r == -ENOENT ? ERROR_NOT_FOUND : ERROR_INTERNAL, -r, "no image '%s'",

@@ -145,7 +145,9 @@ static int write_synced(int dir_fd, const char *name, const char *data, size_t l
     if (fd < 0)
         return -errno;
     int r = fd_write_all(fd, data, len);
-    return r < 0 ? r : fsync(fd) < 0 ? -errno : 0;
+    if (r < 0)
+        return r;
+    return fsync(fd) < 0 ? -errno : 0;
 }
 
 int store_write_file(struct image_store *s, int dir_fd, const char *name, const char *data,
@@ -170,12 +172,14 @@ static int write_info(int image_fd, const struct image_info *info)
     int r = json_format(obj, &b);
     if (r == 0)
         r = strbuf_puts(&b, "\n");
-    return r < 0 ? r : write_synced(image_fd, "image.json", b.data, b.len);
+    if (r < 0)
+        return r;
+    return write_synced(image_fd, "image.json", b.data, b.len);
 }
 
-/* One call for all files instead of one each; errors of earlier writeback are told too, because the
- * descriptor is older than the writes. */
-static int publish(struct image_store *s, struct image_work *w, const char *digest)
+/* One call for all files instead of one per file. It reports errors of earlier writeback, too,
+ * because the descriptor is older than the writes. */
+static int publish_image(struct image_store *s, struct image_work *w, const char *digest)
 {
     fault_point("image.before-sync");
     if (syncfs(w->image) < 0)
@@ -195,13 +199,15 @@ int image_store_commit(struct image_store *s, struct image_work *w, struct image
     info->created_ns = info->last_use_ns = clock_real_ns();
     int r = write_info(w->image, info);
     if (r == 0)
-        r = publish(s, w, info->digest);
+        r = publish_image(s, w, info->digest);
     if (r == -ENOTEMPTY || r == -EEXIST) {
         char digest[IMAGE_DIGEST_SIZE];
         memcpy(digest, info->digest, sizeof(digest));
         image_info_done(info);
         r = image_store_touch(s, digest, err);
-        return r < 0 ? r : image_store_find(s, digest, info, err);
+        if (r < 0)
+            return r;
+        return image_store_find(s, digest, info, err);
     }
     if (r < 0)
         return error_set(err, code_of(-r), -r, "commit image %s", info->digest);

@@ -2,6 +2,7 @@
 /* The store of unpacked images, on disk as
  *
  *     store/HEX/rootfs/     complete, synced, renamed into place; never changed afterwards
+ *     store/HEX/disk        the same as a file system in a file, where one was made of it
  *     store/HEX/image.json  struct image_info; its mtime is the last use
  *     names/ENCODED         a name's digest: 64 hex digits and a newline
  *     tmp/RANDOM/           half-done work
@@ -15,7 +16,8 @@
 
 struct image_store;
 
-#define IMAGE_NAME_MAX 240 /* bytes of a name as encoded; it is a file's name */
+#define IMAGE_DISK_NAME "disk"
+#define IMAGE_NAME_MAX  240 /* bytes of a name as encoded; it is a file's name */
 
 /* dir_fd is borrowed and duplicated; what is missing in it is made (0700). */
 int image_store_open(int dir_fd, struct image_store **ret, struct error *err);

@@ -159,7 +159,9 @@ static int walk_file(struct walk *w, int at, const char *base, const struct stat
     hash_record(w, 'f', st->st_mode & 0777, "", 0);
     if (r == 0 && w->hashes)
         r = hash_content(w, at, base, err);
-    return r < 0 ? r : walk_attributes(w, at, base, err);
+    if (r < 0)
+        return r;
+    return walk_attributes(w, at, base, err);
 }
 
 static int walk_link(struct walk *w, int at, const char *base, struct error *err)
@@ -279,10 +281,12 @@ static int walk_root(struct walk *w, int rootfs, struct error *err)
     hash_record(w, 'd', (st.st_mode & 01777) | 0755, "", 0);
     if (r == 0)
         r = walk_attributes(w, rootfs, ".", err);
-    return r < 0 ? r : walk_dir(w, rootfs, 0, err);
+    if (r < 0)
+        return r;
+    return walk_dir(w, rootfs, 0, err);
 }
 
-/* Whatever else is there would be stored with the image, and counted by nobody. */
+/* Anything else in there would be stored with the image without being counted. */
 static int open_rootfs(int work_fd, struct error *err)
 {
     _cleanup_strv_ char **names = NULL;

@@ -114,7 +114,9 @@ static int make_file(struct unpacker *u, struct error *err)
         r = layer_stream_check_content(u->stream, u->content, err);
     if (r == 0)
         r = set_attributes(u, fd, err);
-    return r < 0 ? r : rootfs_finish(&u->root, fd, u->name, &u->meta, err);
+    if (r < 0)
+        return r;
+    return rootfs_finish(&u->root, fd, u->name, &u->meta, err);
 }
 
 static int make_dir(struct unpacker *u, struct error *err)
@@ -123,7 +125,9 @@ static int make_dir(struct unpacker *u, struct error *err)
     if (fd < 0)
         return fd;
     int r = set_attributes(u, fd, err);
-    return r < 0 ? r : rootfs_finish(&u->root, fd, u->name, &u->meta, err);
+    if (r < 0)
+        return r;
+    return rootfs_finish(&u->root, fd, u->name, &u->meta, err);
 }
 
 static int make_symlink(struct unpacker *u, struct error *err)
@@ -161,18 +165,9 @@ static int make_hardlink(struct unpacker *u, const char *link, struct error *err
 {
     char target[NAME_PATH_MAX];
     int r = name_clean(link, u->root.limits, "it is a hard link:", target, err);
-    return r < 0 ? r : rootfs_make_hardlink(&u->root, u->name, target, err);
-}
-
-static int make_entry(struct unpacker *u, struct error *err)
-{
-    const char *link = archive_entry_hardlink(u->entry);
-    if (link)
-        return make_hardlink(u, link, err);
-    for (size_t i = 0; i < ELEMENTS(kinds); i++)
-        if (archive_entry_filetype(u->entry) == kinds[i].type)
-            return kinds[i].make(u, err);
-    return error_set(err, ERROR_INVALID, 0, "an entry of a kind that is not known");
+    if (r < 0)
+        return r;
+    return rootfs_make_hardlink(&u->root, u->name, target, err);
 }
 
 /* Whether some directory of the name is itself a whiteout. */
@@ -217,7 +212,13 @@ static int unpack_entry(struct unpacker *u, const char *raw_name, struct error *
     if (starts_with(base, WHITEOUT))
         return apply_whiteout(u, base, err);
     read_meta(u);
-    return make_entry(u, err);
+    const char *link = archive_entry_hardlink(u->entry);
+    if (link)
+        return make_hardlink(u, link, err);
+    for (size_t i = 0; i < ELEMENTS(kinds); i++)
+        if (archive_entry_filetype(u->entry) == kinds[i].type)
+            return kinds[i].make(u, err);
+    return error_set(err, ERROR_INVALID, 0, "an entry of a kind that is not known");
 }
 
 /* Where the message has the name already it stays as it is. */
@@ -269,7 +270,9 @@ int unpack_layer(int rootfs_fd, int tar_fd, struct meter *m, struct image_info *
     u.stream = s;
     r = unpack_all(&u, err);
     rootfs_done(&u.root);
-    return r < 0 ? r : layer_stream_finish(s, ret->digest, ret->diff_id, err);
+    if (r < 0)
+        return r;
+    return layer_stream_finish(s, ret->digest, ret->diff_id, err);
 }
 
 int image_unpack_layer(int rootfs_fd, int tar_fd, const struct image_options *o,

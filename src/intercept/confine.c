@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/capability.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/landlock.h"
@@ -49,7 +50,10 @@ int intercept_confine(bool keep_user, struct error *err)
     /* What it computes for its sandbox is not counted as the sandbox's. */
     if (setpriority(PRIO_PROCESS, 0, INTERCEPT_NICE) < 0 || setrlimit(RLIMIT_NOFILE, &files) < 0)
         return error_set(err, ERROR_INTERNAL, errno, "limits");
-    int r = keep_user ? confine_process() : confine_identity(INTERCEPT_UID, INTERCEPT_UID);
+    int r = capability_bound(0);
+    if (r < 0 && r != -EPERM) /* without that right, no_new_privs keeps them out */
+        return error_set(err, ERROR_INTERNAL, -r, "give up rights");
+    r = keep_user ? confine_process() : confine_identity(INTERCEPT_UID, INTERCEPT_UID);
     r = r < 0 ? r : drop_capabilities();
     r = r < 0 ? r : refuse_files();
     if (r < 0)

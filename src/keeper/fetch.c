@@ -268,7 +268,9 @@ static int read_manifest(struct fetch *f, const char *digest, bool index_is_fine
         return error_set(err, ERROR_UNSUPPORTED, 0, "an index of the registry names an index");
     char chosen[IMAGE_DIGEST_SIZE];
     r = choose_platform(entries, chosen, err);
-    return r < 0 ? r : read_manifest(f, chosen, false, ret_digest, err);
+    if (r < 0)
+        return r;
+    return read_manifest(f, chosen, false, ret_digest, err);
 }
 
 /* --- blobs */
@@ -339,8 +341,9 @@ int fetch_image(struct worker *w, const struct reference *ref, char ret_digest[I
                 int *ret_dir, struct error *err)
 {
     int r = worker_begin(w, err);
-    if (r >= 0)
-        r = make_fetch_dir(w, err);
+    if (r < 0)
+        return r;
+    r = make_fetch_dir(w, err);
     if (r < 0)
         return r;
     _cleanup_free_ char *dir =

@@ -28,10 +28,21 @@ struct keeper {
     int64_t idle_since_ms;
 };
 
+struct worker;
+
+/* What a worker can be asked to do. */
+struct job_kind {
+    int (*run)(struct worker *w, const json_t *request, struct error *err);
+    bool adds;   /* to the store: it ends when there is no room left */
+    bool shared; /* calls for the same image wait for one job */
+};
+
+extern const struct job_kind job_pull, job_import, job_remove;
+
 struct job {
     struct list node;
     struct keeper *keeper;
-    const char *op; /* "pull", "import", "remove"; "discard" is for nobody */
+    const struct job_kind *kind;
     json_t *request;
     int64_t waiters[KEEPER_WAITERS_MAX];
     size_t n_waiters;
@@ -48,8 +59,10 @@ struct job {
 void keeper_send(struct keeper *k, json_t *record); /* takes it */
 void keeper_send_error(struct keeper *k, int64_t id, const struct error *err);
 
-/* keeper-answer.c: what is answered at once. */
-void keeper_answer(struct keeper *k, const json_t *request, int64_t id, const char *op);
+/* keeper-answer.c: what is answered at once, or err is set. */
+void keeper_answer_list(struct keeper *k, const json_t *request, int64_t id, struct error *err);
+void keeper_answer_find(struct keeper *k, const json_t *request, int64_t id, struct error *err);
+void keeper_answer_touch(struct keeper *k, const json_t *request, int64_t id, struct error *err);
 json_t *keeper_view(struct image_store *store, const struct image_info *info);
 /* The same with "reference", what text means in full. */
 json_t *keeper_view_of(struct image_store *store, const struct keeper_options *o, const char *text,
@@ -64,11 +77,14 @@ bool keeper_is_local(const char *text);
 bool keeper_default_is_old(const struct keeper_options *o, const struct image_info *info);
 
 /* job.c */
-void job_start(struct keeper *k, json_t *request, int64_t id, const char *op, int *upload);
+void job_start(struct keeper *k, json_t *request, int64_t id, const struct job_kind *kind,
+               int *upload);
 struct job *job_find(struct keeper *k, int64_t id);
-void job_leave(struct job *j, int64_t id); /* one waiter less; ends it when it was the last */
-void job_end_upload(struct job *j, int64_t bytes);
-void job_evict(struct job *j, const json_t *keep);
+/* Records about a job: id waits no longer, and the last one ends it; the upload is whole; this may
+ * be removed to make room. */
+void job_leave(struct job *j, const json_t *request, int64_t id);
+void job_end_upload(struct job *j, const json_t *request, int64_t id);
+void job_evict(struct job *j, const json_t *request, int64_t id);
 void job_read(struct job *j); /* its pipe is readable */
 void job_reaped(struct keeper *k, pid_t pid, int status);
 void job_free(struct job *j);
@@ -100,7 +116,7 @@ struct worker {
     const char *asked; /* what a pull names; NULL for others */
 };
 int worker_begin(struct worker *w, struct error *err); /* makes w->work */
-int worker_main(struct worker *w, const char *op, const json_t *request);
+int worker_main(struct worker *w, const struct job_kind *kind, const json_t *request);
 void worker_tell(struct worker *w, json_t *line); /* takes it */
 void worker_progress(struct worker *w, const struct image_progress *p);
 /* Fails because the deadline is over. */
@@ -127,6 +143,9 @@ int worker_discard(struct worker *w, const json_t *request, struct error *err);
 struct reference;
 int fetch_image(struct worker *w, const struct reference *ref, char ret_digest[IMAGE_DIGEST_SIZE],
                 int *ret_dir, struct error *err);
+
+/* disk.c: makes a disk of the tree in the worker's work directory, which counts as the image's. */
+int disk_make(struct worker *w, struct image_info *info, struct error *err);
 
 /* unpack.c */
 int unpack_kind_parse(const char *name); /* or -1 */

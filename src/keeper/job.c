@@ -15,6 +15,13 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "keeper/internal.h"
+#include "proto/promised.h"
+
+const struct job_kind job_pull = {.run = worker_pull, .adds = true, .shared = true};
+const struct job_kind job_import = {.run = worker_import, .adds = true};
+const struct job_kind job_remove = {.run = worker_remove};
+/* Of what a worker left that died: nothing waits for it. */
+static const struct job_kind job_discard = {.run = worker_discard};
 
 /* --- who waits */
 
@@ -51,7 +58,7 @@ static void run_worker(struct job *j, pid_t keeper, int out, int in)
     const struct keeper *k = j->keeper;
     struct worker w = {.o = k->o, .store = k->store, .out = out, .in = in, .upload = j->upload};
     sigset_t none;
-    /* A worker without its keeper would finish what nobody waits for. */
+    /* A worker without its keeper would finish work that no call waits for. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid() != keeper)
         _exit(1);
@@ -66,7 +73,7 @@ static void run_worker(struct job *j, pid_t keeper, int out, int in)
         if (other != j)
             fd_close(&other->upload);
     }
-    _exit(worker_main(&w, j->op, j->request));
+    _exit(worker_main(&w, j->kind, j->request));
 }
 
 static int open_pipes(int out[2], int in[2])
@@ -160,10 +167,10 @@ static void start_next(struct keeper *k)
     }
 }
 
-static struct job *job_new(struct keeper *k, json_t *request, const char *op)
+static struct job *job_new(struct keeper *k, json_t *request, const struct job_kind *kind)
 {
     struct job *j = new0(struct job);
-    *j = (struct job){.keeper = k, .op = op, .out = -1, .in = -1, .upload = -1};
+    *j = (struct job){.keeper = k, .kind = kind, .out = -1, .in = -1, .upload = -1};
     j->request = json_incref(request);
     strbuf_init(&j->lines, KEEPER_LINE_MAX);
     list_append(&k->jobs, &j->node);
@@ -171,10 +178,11 @@ static struct job *job_new(struct keeper *k, json_t *request, const char *op)
     return j;
 }
 
-static bool join_job(struct keeper *k, const json_t *request, int64_t id, const char *op)
+static bool join_job(struct keeper *k, const json_t *request, int64_t id,
+                     const struct job_kind *kind)
 {
     list_for_each(j, &k->jobs, struct job, node) {
-        if (strcmp(op, "pull") != 0 || strcmp(j->op, op) != 0 || j->told || !j->n_waiters ||
+        if (!kind->shared || j->kind != kind || j->told || !j->n_waiters ||
             j->n_waiters == KEEPER_WAITERS_MAX ||
             strcmp(json_member_text(j->request, "image"), json_member_text(request, "image")) !=
                 0 ||
@@ -187,24 +195,26 @@ static bool join_job(struct keeper *k, const json_t *request, int64_t id, const 
     return false;
 }
 
-void job_start(struct keeper *k, json_t *request, int64_t id, const char *op, int *upload)
+void job_start(struct keeper *k, json_t *request, int64_t id, const struct job_kind *kind,
+               int *upload)
 {
     struct error err = {0};
-    if (join_job(k, request, id, op))
+    if (join_job(k, request, id, kind))
         return;
     if (k->n_jobs >= KEEPER_QUEUE_MAX) {
         error_set(&err, ERROR_LIMIT, 0, "%d image jobs wait already", KEEPER_QUEUE_MAX);
         keeper_send_error(k, id, &err);
         return;
     }
-    struct job *j = job_new(k, request, op);
+    struct job *j = job_new(k, request, kind);
     j->upload = fd_steal(upload);
     j->waiters[j->n_waiters++] = id;
     start_next(k);
 }
 
-void job_leave(struct job *j, int64_t id)
+void job_leave(struct job *j, const json_t *request, int64_t id)
 {
+    (void)request;
     size_t n = 0;
     for (size_t i = 0; i < j->n_waiters; i++)
         if (j->waiters[i] != id)
@@ -223,20 +233,22 @@ void job_end_for_room(struct keeper *k)
     struct error err = {0};
     error_set(&err, ERROR_NO_SPACE, 0,
               "the image does not fit: the file system of state_dir is down to its reserve of %llu "
-              "MB (state_reserve_mb)",
-              (unsigned long long)k->o->reserve_bytes >> 20);
+              "MB (state_reserve_mb) and the %llu MB that disks of sandboxes were promised",
+              (unsigned long long)k->o->reserve_bytes >> 20,
+              (unsigned long long)promised_read(k->o->promised_fd) >> 20);
     list_for_each(j, &k->jobs, struct job, node) {
-        bool adds = strcmp(j->op, "pull") == 0 || strcmp(j->op, "import") == 0;
-        if (!adds || !j->pid || j->exited || j->told)
+        if (!j->kind->adds || !j->pid || j->exited || j->told)
             continue;
         fail_waiters(j, &err);
         kill(j->pid, SIGKILL); /* the rest when it is reaped */
     }
 }
 
-void job_end_upload(struct job *j, int64_t bytes)
+void job_end_upload(struct job *j, const json_t *request, int64_t id)
 {
-    tell_worker(j, json_pack("{s:I}", "end", (json_int_t)bytes));
+    (void)id;
+    tell_worker(j,
+                json_pack("{s:I}", "end", json_integer_value(json_object_get(request, "bytes"))));
 }
 
 /* --- room */
@@ -260,7 +272,7 @@ static uint64_t stored_bytes(struct keeper *k)
     return used;
 }
 
-static void promise(struct job *j, uint64_t bytes)
+static void promise_bytes(struct job *j, uint64_t bytes)
 {
     j->keeper->used_bytes += bytes - j->promised;
     j->promised = bytes;
@@ -269,18 +281,19 @@ static void promise(struct job *j, uint64_t bytes)
 static void on_need(struct job *j, uint64_t bytes)
 {
     if (stored_bytes(j->keeper) + bytes <= room_of(j)) {
-        promise(j, bytes);
+        promise_bytes(j, bytes);
         tell_worker(j, json_pack("{s:b}", "go", 1));
     } else {
-        promise(j, bytes);
+        promise_bytes(j, bytes);
         keeper_send(j->keeper, json_pack("{s:I, s:{}}", "id", (json_int_t)j->waiters[0], "full"));
     }
 }
 
-void job_evict(struct job *j, const json_t *keep)
+void job_evict(struct job *j, const json_t *request, int64_t id)
 {
+    (void)id;
     uint64_t room = room_of(j);
-    tell_worker(j, json_pack("{s:O, s:I}", "keep", keep, "max_bytes",
+    tell_worker(j, json_pack("{s:O, s:I}", "keep", json_object_get(request, "keep"), "max_bytes",
                              (json_int_t)(room > j->promised ? room - j->promised : 0)));
 }
 
@@ -353,7 +366,7 @@ void job_reaped(struct keeper *k, pid_t pid, int status)
     _cleanup_json_ json_t *rest = json_pack("{s:s}", "work", found->work);
     job_free(found);
     if (left)
-        job_new(k, rest, "discard");
+        job_new(k, rest, &job_discard);
     k->idle_since_ms = clock_mono_ms();
     start_next(k);
 }

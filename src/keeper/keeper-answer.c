@@ -12,7 +12,7 @@
 
 #define TEXTS_MAX (8 * 1024) /* of what is only shown, so that a record holds it */
 
-static json_t *texts(char *const *v, size_t max)
+static json_t *texts_to_json(char *const *v, size_t max)
 {
     json_t *list = json_array();
     for (size_t used = 0; v && *v && used < max; v++) {
@@ -27,15 +27,15 @@ json_t *keeper_view(struct image_store *store, const struct image_info *info)
 {
     _cleanup_strv_ char **names = NULL;
     image_store_names(store, info->digest, &names, NULL);
-    return json_pack("{s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:I}", "digest",
-                     info->digest, "names", texts(names, TEXTS_MAX), "source",
-                     json_message(info->name ? info->name : ""), "size_bytes",
-                     (json_int_t)info->size_bytes, "files", (json_int_t)info->files, "created_ns",
-                     (json_int_t)info->created_ns, "last_use_ns", (json_int_t)info->last_use_ns,
-                     "env", texts(info->env, KEEPER_ENV_MAX), "workdir",
-                     json_message(info->workdir ? info->workdir : ""), "user",
-                     json_message(info->user ? info->user : ""), "cmd", texts(info->cmd, TEXTS_MAX),
-                     "layers", (json_int_t)strv_length(info->layers));
+    return json_pack(
+        "{s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:I}", "digest", info->digest,
+        "names", texts_to_json(names, TEXTS_MAX), "source",
+        json_message(info->name ? info->name : ""), "size_bytes", (json_int_t)info->size_bytes,
+        "files", (json_int_t)info->files, "created_ns", (json_int_t)info->created_ns, "last_use_ns",
+        (json_int_t)info->last_use_ns, "env", texts_to_json(info->env, KEEPER_ENV_MAX), "workdir",
+        json_message(info->workdir ? info->workdir : ""), "user",
+        json_message(info->user ? info->user : ""), "cmd", texts_to_json(info->cmd, TEXTS_MAX),
+        "layers", (json_int_t)strv_length(info->layers));
 }
 
 json_t *keeper_view_of(struct image_store *store, const struct keeper_options *o, const char *text,
@@ -72,7 +72,9 @@ int keeper_find(struct image_store *store, const struct keeper_options *o, const
             "image pull' and 'sbx image build-from-tar' add to it)",
             text);
     }
-    return r < 0 ? r : image_store_find(store, digest, ret, err);
+    if (r < 0)
+        return r;
+    return image_store_find(store, digest, ret, err);
 }
 
 bool keeper_is_local(const char *text)
@@ -92,7 +94,7 @@ bool keeper_default_is_old(const struct keeper_options *o, const struct image_in
     return ours.st_mtim.tv_sec > name.st_mtim.tv_sec;
 }
 
-static void answer_list(struct keeper *k, const json_t *request, int64_t id, struct error *err)
+void keeper_answer_list(struct keeper *k, const json_t *request, int64_t id, struct error *err)
 {
     _cleanup_image_list_ struct image_list list = {0};
     (void)request;
@@ -108,7 +110,7 @@ static void answer_list(struct keeper *k, const json_t *request, int64_t id, str
                              (json_int_t)used, "max_bytes", (json_int_t)k->o->config.max_bytes));
 }
 
-static void answer_find(struct keeper *k, const json_t *request, int64_t id, struct error *err)
+void keeper_answer_find(struct keeper *k, const json_t *request, int64_t id, struct error *err)
 {
     const char *text = json_string_value(json_object_get(request, "image"));
     _cleanup_image_info_ struct image_info info = {0};
@@ -120,7 +122,7 @@ static void answer_find(struct keeper *k, const json_t *request, int64_t id, str
         k, json_pack("{s:I, s:o}", "id", (json_int_t)id, "done", keeper_view(k->store, &info)));
 }
 
-static void answer_touch(struct keeper *k, const json_t *request, int64_t id, struct error *err)
+void keeper_answer_touch(struct keeper *k, const json_t *request, int64_t id, struct error *err)
 {
     const char *digest = json_string_value(json_object_get(request, "digest"));
     struct error ignored = {0};
@@ -129,27 +131,4 @@ static void answer_touch(struct keeper *k, const json_t *request, int64_t id, st
     if (digest && image_digest_is_valid(digest) &&
         image_store_touch(k->store, digest, &ignored) < 0)
         log_debug("image cannot be touched: %s", ignored.message);
-}
-
-static const struct {
-    const char *op;
-    void (*answer)(struct keeper *k, const json_t *request, int64_t id, struct error *err);
-} answers[] = {
-    {"list", answer_list},
-    {"find", answer_find},
-    {"touch", answer_touch},
-};
-
-void keeper_answer(struct keeper *k, const json_t *request, int64_t id, const char *op)
-{
-    struct error err = {0};
-    size_t i = 0;
-    while (i < ELEMENTS(answers) && strcmp(answers[i].op, op) != 0)
-        i++;
-    if (i < ELEMENTS(answers))
-        answers[i].answer(k, request, id, &err);
-    else
-        error_set(&err, ERROR_INTERNAL, 0, "the image keeper does not know '%.40s'", op);
-    if (error_is_set(&err))
-        keeper_send_error(k, id, &err);
 }

@@ -42,7 +42,8 @@ static int send_record(struct keeper_client *c, json_t *record, int fd, struct e
     int r = json_format(record, &b);
     json_decref(record);
     if (r < 0)
-        return error_set(err, ERROR_TOO_LARGE, 0, "more than the image keeper can be told");
+        return error_set(err, ERROR_TOO_LARGE, 0,
+                         "the request is larger than a record to the image keeper may be");
     ssize_t n = c->sock < 0 ? -EPIPE : fd_send_msg(c->sock, b.data, b.len, &fd, fd >= 0);
     if (n < 0)
         return error_set(err, ERROR_UNAVAILABLE, (int)-n, "the image keeper does not answer");

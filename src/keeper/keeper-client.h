@@ -32,7 +32,7 @@ struct keeper_call *keeper_call_start(struct keeper_client *c, json_t *request, 
                                       struct error *err);
 /* Another record of the same call; takes it. Negative when it cannot be sent. */
 int keeper_call_tell(struct keeper_call *call, json_t *record);
-/* Nobody waits any more: no callback comes. */
+/* The caller does not wait any more: no callback comes. */
 void keeper_call_cancel(struct keeper_call *call);
 /* A record that has no answer; takes it. What cannot be sent is lost. */
 void keeper_client_tell(struct keeper_client *c, json_t *record);

@@ -12,7 +12,7 @@
  *   end      (id of the import) bytes       the whole tar has been written, and that many bytes
  *   remove   image                          a name, or an image with all its names
  *   touch    digest                         no answer: it is used now
- *   cancel   (id of a call)                 no answer: nobody waits for it any more
+ *   cancel   (id of a call)                 no answer: the caller does not wait any more
  *   evict    (id of a call) keep            answers {"id","full":{}}: what is in use
  *
  * A keeper that cannot store an image without removing others says {"id","full":{}} and waits for

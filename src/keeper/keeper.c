@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "keeper/internal.h"
 #include "keeper/keeper-proto.h"
+#include "proto/promised.h"
 
 #define FIXED_FDS    2 /* the socket and the signals */
 #define ROOM_TURN_MS 50
@@ -51,16 +52,14 @@ void keeper_send_error(struct keeper *k, int64_t id, const struct error *err)
 
 /* --- records in */
 
-static const char *const job_ops[] = {"pull", "import", "remove"};
-
-/* Most of what is asked for is there: no worker has to be started to say so. */
-static bool serve_from_store(struct keeper *k, const json_t *request, int64_t id, const char *op)
+/* Most images that are asked for are there: no worker has to be started to say so. */
+static bool pull_from_store(struct keeper *k, const json_t *request, int64_t id)
 {
     const char *policy = json_string_value(json_object_get(request, "policy"));
     const char *text = json_string_value(json_object_get(request, "image"));
     _cleanup_image_info_ struct image_info info = {0};
     struct error err = {0};
-    if (strcmp(op, "pull") != 0 || !policy || !text || strcmp(policy, "always") == 0 ||
+    if (!policy || !text || strcmp(policy, "always") == 0 ||
         keeper_find(k->store, k->o, text, &info, &err) < 0 ||
         (strcmp(text, KEEPER_DEFAULT) == 0 && keeper_default_is_old(k->o, &info)))
         return false;
@@ -70,43 +69,57 @@ static bool serve_from_store(struct keeper *k, const json_t *request, int64_t id
     return true;
 }
 
-static void serve_job(struct keeper *k, json_t *request, int64_t id, const char *op, int *upload)
-{
-    if (serve_from_store(k, request, id, op))
-        return;
-    for (size_t i = 0; i < ELEMENTS(job_ops); i++)
-        if (strcmp(op, job_ops[i]) == 0) {
-            job_start(k, request, id, job_ops[i], upload);
-            return;
-        }
-    keeper_answer(k, request, id, op);
-}
+/* What the control plane may ask for. A job is a worker's to do, unless at_once has answered;
+ * answer is what the keeper says itself; about_job concerns a job that is under way. */
+static const struct op {
+    const char *name;
+    const struct job_kind *job;
+    bool (*at_once)(struct keeper *k, const json_t *request, int64_t id);
+    void (*answer)(struct keeper *k, const json_t *request, int64_t id, struct error *err);
+    void (*about_job)(struct job *j, const json_t *request, int64_t id);
+} ops[] = {
+    {"pull", .job = &job_pull, .at_once = pull_from_store},
+    {"import", .job = &job_import},
+    {"remove", .job = &job_remove},
+    {"list", .answer = keeper_answer_list},
+    {"find", .answer = keeper_answer_find},
+    {"touch", .answer = keeper_answer_touch},
+    {"cancel", .about_job = job_leave},
+    {"end", .about_job = job_end_upload},
+    {"evict", .about_job = job_evict},
+};
 
-/* About a job that is there already; true when it was that. */
-static bool serve_more(struct keeper *k, const json_t *request, int64_t id, const char *op)
+static void serve_op(struct keeper *k, const struct op *op, json_t *request, int64_t id, int *fd)
 {
-    struct job *j = job_find(k, id);
-    bool cancel = strcmp(op, "cancel") == 0, end = strcmp(op, "end") == 0;
-    bool evict = strcmp(op, "evict") == 0;
-    if (j && cancel)
-        job_leave(j, id);
-    else if (j && end)
-        job_end_upload(j, json_integer_value(json_object_get(request, "bytes")));
-    else if (j && evict)
-        job_evict(j, json_object_get(request, "keep"));
-    return cancel || end || evict;
+    struct error err = {0};
+    struct job *j = op->about_job ? job_find(k, id) : NULL;
+    if (j)
+        op->about_job(j, request, id);
+    if (op->answer)
+        op->answer(k, request, id, &err);
+    if (op->job && !(op->at_once && op->at_once(k, request, id)))
+        job_start(k, request, id, op->job, fd);
+    if (error_is_set(&err))
+        keeper_send_error(k, id, &err);
 }
 
 static void serve_request(struct keeper *k, const char *data, size_t len, int *fd)
 {
     struct error err = {0};
     _cleanup_json_ json_t *request = json_parse_object(data, len, &err);
-    const char *op = json_string_value(json_object_get(request, "op"));
+    const char *name = json_string_value(json_object_get(request, "op"));
     int64_t id = json_integer_value(json_object_get(request, "id"));
-    if (!op)
+    if (!name) {
         log_warn("image keeper got a record that it cannot read: %s", err.message);
-    else if (!serve_more(k, request, id, op))
-        serve_job(k, request, id, op, fd);
+        return;
+    }
+    for (size_t i = 0; i < ELEMENTS(ops); i++)
+        if (strcmp(ops[i].name, name) == 0) {
+            serve_op(k, &ops[i], request, id, fd);
+            return;
+        }
+    error_set(&err, ERROR_INTERNAL, 0, "the image keeper does not know '%.40s'", name);
+    keeper_send_error(k, id, &err);
 }
 
 /* False when the control plane is gone. */
@@ -157,17 +170,19 @@ static size_t fill_polls(struct keeper *k, struct pollfd *polls, struct job **jo
     return n;
 }
 
-/* What is uploaded, fetched and unpacked must leave the daemon its reserve. How large it becomes is
- * not known before, so the file system is looked at while jobs run. */
+/* What is uploaded, fetched and unpacked must leave the daemon its reserve, and sandboxes what
+ * their disks were promised and have no blocks for. How large it becomes is not known before, so
+ * the file system is looked at while jobs run. */
 static bool has_room(const struct keeper *k)
 {
     struct statfs fs;
     return !k->n_running || fstatfs(k->dir_fd, &fs) < 0 ||
-           (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize >= k->o->reserve_bytes;
+           (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize >=
+               k->o->reserve_bytes + promised_read(k->o->promised_fd);
 }
 
 /* False at the end. A job goes only after all pipes have been looked at. */
-static bool turn(struct keeper *k, struct pollfd *polls, struct job **jobs)
+static bool keeper_turn(struct keeper *k, struct pollfd *polls, struct job **jobs)
 {
     size_t n = fill_polls(k, polls, jobs);
     int r = poll(polls, n, k->n_running ? ROOM_TURN_MS : (int)k->o->config.idle_timeout_ms);
@@ -211,10 +226,13 @@ static int keeper_open(struct keeper *k, struct error *err)
     if (k->signal_fd < 0)
         return error_set(err, ERROR_INTERNAL, -k->signal_fd, "signals");
     int r = image_store_open(dir, &k->store, err);
-    if (r >= 0)
-        r = image_store_sweep(k->store, err);
-    if (r >= 0 && open_ways(dir) < 0)
-        r = error_set(err, ERROR_INTERNAL, errno, "%s", k->o->dir);
+    if (r < 0)
+        return r;
+    r = image_store_sweep(k->store, err);
+    if (r < 0)
+        return r;
+    if (open_ways(dir) < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "%s", k->o->dir);
     return r;
 }
 
@@ -230,7 +248,7 @@ int keeper_main(int sock, const struct keeper_options *o)
         return 1;
     }
     log_debug("image keeper started pid=%d", getpid());
-    while (turn(&k, polls, jobs))
+    while (keeper_turn(&k, polls, jobs))
         ;
     while (!list_empty(&k.jobs))
         job_free(container_of(k.jobs.next, struct job, node));

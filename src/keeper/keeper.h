@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The image keeper: the one process that fetches, unpacks, names and removes images.
  *
- * It is root of a user namespace that maps three ids of the host's which nobody else has, it sees a
- * root of its own (daemon/keeper-stage.c), and it may write below one directory. Of what it is
+ * It is root of a user namespace that maps three ids of the host that no other process has, it sees
+ * a root of its own (daemon/keeper-stage.c), and it may write below one directory. Of what it is
  * asked (keeper-proto.h) it does the quick parts itself; everything that reads an image runs in
  * workers:
  *
@@ -27,7 +27,8 @@ struct keeper_config {
     char **registries, **insecure_registries; /* host[:port]; "*" is every one */
     char *default_registry;                   /* of names that have none; NULL: none is asked */
     char *auth_file;                          /* registry credentials; NULL: none */
-    uint32_t jobs;                            /* at a time; others wait */
+    bool disks;    /* each image is made a disk, too, for virtual machines */
+    uint32_t jobs; /* at a time; others wait */
     uint32_t pull_timeout_ms, idle_timeout_ms;
     uint64_t max_bytes, max_upload_bytes;
     struct image_limits limits;
@@ -40,6 +41,7 @@ struct keeper_options {
     int default_fd;         /* the tar of the image that comes with the daemon; -1: there is none */
     bool own_ids;           /* 1000 and 65534 are mapped */
     uint64_t reserve_bytes; /* of the file system: a job that would take it ends */
+    int promised_fd;        /* what is not free beside it (proto/promised.h), or -1 */
 };
 
 /* Serves sock until it is closed, or nothing was asked for idle_timeout_ms. Returns the exit status

@@ -30,7 +30,7 @@
     (FS_READ | LANDLOCK_WRITE_FILE | LANDLOCK_REMOVE_DIR | LANDLOCK_REMOVE_FILE |                  \
      LANDLOCK_MAKE_DIR | LANDLOCK_MAKE_REG | LANDLOCK_REFER | LANDLOCK_TRUNCATE)
 
-static const char *const places[] = {"/usr/local/bin", "/usr/bin", "/bin"};
+static const char *const places[] = {"/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"};
 
 /* --- in the child */
 
@@ -44,9 +44,9 @@ static int become_nobody(const struct worker *w)
     return setuid(0) == 0 ? -EPERM : 0;
 }
 
-static int limit(const struct worker *w)
+static int limit_resources(const struct worker *w, const struct program *p)
 {
-    uint64_t largest = w->o->config.limits.layer_bytes;
+    uint64_t largest = p->file_bytes ? p->file_bytes : w->o->config.limits.layer_bytes;
     struct rlimit none = {0, 0}, file = {largest, largest}, files = {OPEN_FILES, OPEN_FILES};
     if (setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_FSIZE, &file) < 0 ||
         setrlimit(RLIMIT_NOFILE, &files) < 0)
@@ -110,7 +110,7 @@ static void become_program(const struct worker *w, const struct program *p, pid_
                            int err)
 {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (chdir(p->dir) < 0 || become_nobody(w) < 0 || limit(w) < 0)
+    if (chdir(p->dir) < 0 || (!p->keeps_user && become_nobody(w) < 0) || limit_resources(w, p) < 0)
         _exit(EXIT_CONFINED);
     /* After the change of credentials, which clears it. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent ||
@@ -186,10 +186,11 @@ static int exit_status(const struct program *p, int status, struct error *err)
         return error_set(err, ERROR_UNAVAILABLE, 0, "%s was killed by signal %d", p->argv[0],
                          WTERMSIG(status));
     if (WEXITSTATUS(status) == EXIT_NOT_FOUND)
-        return error_set(err, ERROR_UNAVAILABLE, 0,
-                         "the program '%s' is not installed: it fetches images from registries "
-                         "(Debian's package has the same name)",
-                         p->argv[0]);
+        return error_set(err, ERROR_UNAVAILABLE, 0, "the program '%s' is not installed: it %s",
+                         p->argv[0],
+                         p->keeps_user ? "makes disks of images (Debian: e2fsprogs)"
+                                       : "fetches images from registries (Debian's package has the "
+                                         "same name)");
     if (WEXITSTATUS(status) == EXIT_CONFINED)
         return error_set(err, ERROR_INTERNAL, 0, "%s could not be confined", p->argv[0]);
     return WEXITSTATUS(status);
@@ -219,5 +220,7 @@ int program_run(struct worker *w, struct program *p, struct error *err)
         kill(pid, SIGKILL);
     if (waitpid(pid, &status, 0) < 0)
         return error_set(err, ERROR_INTERNAL, errno, "wait for %s", p->argv[0]);
-    return r < 0 ? r : exit_status(p, status, err);
+    if (r < 0)
+        return r;
+    return exit_status(p, status, err);
 }

@@ -108,8 +108,8 @@ static int take_apart(const struct unpacker_task *t, const struct image_options 
 }
 
 /* The worker hashed the source before. A user who can write to it may have done so since then. */
-static int unpack(const struct unpacker_task *t, const struct image_options *o, uint64_t *skipped,
-                  struct error *err)
+static int unpack_task(const struct unpacker_task *t, const struct image_options *o,
+                       uint64_t *skipped, struct error *err)
 {
     _cleanup_image_info_ struct image_info info = {0};
     int r = unpack_source(t->kind, t->source, t->ref, t->target, o, &info, err);
@@ -129,7 +129,7 @@ static void become_unpacker(const struct worker *w, const struct unpacker_task *
     int r = confine_unpacker(t, &err);
     if (r >= 0)
         r = t->take_apart ? take_apart(t, &o, &result.kind, &err)
-                          : unpack(t, &o, &result.skipped, &err);
+                          : unpack_task(t, &o, &result.skipped, &err);
     if (r < 0) {
         result.number = err.code;
         snprintf(result.message, sizeof(result.message), "%s", err.message);
@@ -140,7 +140,7 @@ static void become_unpacker(const struct worker *w, const struct unpacker_task *
 
 /* --- in the worker */
 
-static int nonsense(struct error *err)
+static int refuse_nonsense(struct error *err)
 {
     return error_set(err, ERROR_INTERNAL, EPROTO, "the unpacker says what no unpacker says");
 }
@@ -150,7 +150,7 @@ static int on_record_progress(struct worker *w, const struct unpacker_record *r,
     if (r->number >= ELEMENTS(steps) || r->layers > w->o->config.limits.layers ||
         r->layer > r->layers || r->done_bytes > INT64_MAX || r->total_bytes > INT64_MAX ||
         r->files > w->o->config.limits.files)
-        return nonsense(err);
+        return refuse_nonsense(err);
     const struct image_progress p = {.step = steps[r->number],
                                      .layer = r->layer,
                                      .layers = r->layers,
@@ -167,7 +167,7 @@ static int on_record(struct worker *w, const struct unpacker_record *r, struct e
         return on_record_progress(w, r, err);
     if (r->type != UNPACKER_RESULT || r->number >= _ERROR_CODE_MAX || r->kind >= _UNPACK_KIND_MAX ||
         r->skipped > w->o->config.limits.files || !memchr(r->message, 0, sizeof(r->message)))
-        return nonsense(err);
+        return refuse_nonsense(err);
     if (r->number != ERROR_NONE)
         return error_set(err, (enum error_code)r->number, 0, "%s",
                          *r->message ? r->message : "no reason given");
@@ -203,7 +203,7 @@ int unpacker_read(struct worker *w, int fd, struct unpacker_record *ret, struct 
         if (n == 0)
             return error_set(err, ERROR_INTERNAL, 0, "the unpacker died");
         if (done)
-            return nonsense(err);
+            return refuse_nonsense(err);
         have += (size_t)n;
         if (have < sizeof(record))
             continue;

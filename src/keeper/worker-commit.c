@@ -64,7 +64,8 @@ static int make_room(struct worker *w, const struct image_info *info, struct err
     worker_tell(w, json_pack("{s:I}", "need", (json_int_t)info->size_bytes));
     _cleanup_json_ json_t *answer = worker_ask(w);
     if (!answer)
-        return error_set(err, ERROR_TIMEOUT, 0, "nobody said what may be removed for the image");
+        return error_set(err, ERROR_TIMEOUT, 0,
+                         "there was no answer about what may be removed for the image");
     return json_object_get(answer, "go") ? 0 : evict_images(w, answer, err);
 }
 
@@ -84,12 +85,16 @@ int worker_commit(struct worker *w, struct image_info *info, const char *source,
     if (env_bytes(info) >= KEEPER_ENV_MAX)
         return error_set(err, ERROR_TOO_LARGE, 0, "the image's environment is over %d bytes",
                          KEEPER_ENV_MAX);
-    int r = make_room(w, info, err);
+    int r = w->o->config.disks ? disk_make(w, info, err) : 0;
+    r = r < 0 ? r : make_room(w, info, err);
     free(info->name);
     info->name = xstrdup(source);
-    if (r >= 0)
-        r = image_store_commit(w->store, w->work, info, err);
-    if (r >= 0 && name && *name)
+    if (r < 0)
+        return r;
+    r = image_store_commit(w->store, w->work, info, err);
+    if (r < 0)
+        return r;
+    if (name && *name)
         r = image_store_name(w->store, name, info->digest, err);
     return r;
 }
@@ -98,8 +103,9 @@ int worker_finish(struct worker *w, const char *digest, bool fetched, struct err
 {
     _cleanup_image_info_ struct image_info info = {0};
     int r = image_store_find(w->store, digest, &info, err);
-    if (r >= 0)
-        r = image_store_touch(w->store, digest, err);
+    if (r < 0)
+        return r;
+    r = image_store_touch(w->store, digest, err);
     if (r < 0)
         return r;
     json_t *view =
@@ -114,7 +120,10 @@ int worker_unpack(struct worker *w, enum unpack_kind kind, int source, const cha
 {
     _cleanup_image_info_ struct image_info info = {0};
     int r = unpack_image(w, kind, source, ref, &info, err);
-    if (r >= 0)
-        r = worker_commit(w, &info, from, name, err);
-    return r < 0 ? r : worker_finish(w, info.digest, true, err);
+    if (r < 0)
+        return r;
+    r = worker_commit(w, &info, from, name, err);
+    if (r < 0)
+        return r;
+    return worker_finish(w, info.digest, true, err);
 }

@@ -15,7 +15,7 @@
 #define UPLOAD_CHUNK (256 * 1024)
 
 /* Takes the upload from its pipe; what is too large is not taken to its end. */
-static int spool(struct worker *w, int file, int64_t *ret_bytes, struct error *err)
+static int spool_upload(struct worker *w, int file, int64_t *ret_bytes, struct error *err)
 {
     _cleanup_free_ char *chunk = xcalloc(1, UPLOAD_CHUNK);
     int64_t bytes = 0;
@@ -70,10 +70,11 @@ int worker_import(struct worker *w, const json_t *request, struct error *err)
                                       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0)
         return error_set(err, ERROR_INTERNAL, errno, "store the upload");
-    r = spool(w, file, &bytes, err);
+    r = spool_upload(w, file, &bytes, err);
     w->deadline_ms = clock_mono_ms() + w->o->config.pull_timeout_ms; /* the caller's pace is over */
-    if (r >= 0)
-        r = check_whole(w, bytes, err);
+    if (r < 0)
+        return r;
+    r = check_whole(w, bytes, err);
     if (r < 0)
         return r;
     /* The unpacker gets it, and must not be able to write to it. */

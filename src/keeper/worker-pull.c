@@ -37,17 +37,23 @@ static int pull_reference(struct worker *w, const char *text, const char *policy
         return r;
     if (dir < 0) {
         r = image_store_name(w->store, full, digest, err);
-        return r < 0 ? r : worker_finish(w, digest, false, err);
+        if (r < 0)
+            return r;
+        return worker_finish(w, digest, false, err);
     }
     _cleanup_image_info_ struct image_info info = {0};
     r = unpack_image(w, UNPACK_SKOPEO_DIR, dir, NULL, &info, err);
-    if (r >= 0 && strcmp(info.digest, digest) != 0)
-        r = error_set(err, ERROR_DENIED, 0,
-                      "the registry gave an image with digest %.16s…, not %.16s… as it said before",
-                      info.digest, digest);
-    if (r >= 0)
-        r = worker_commit(w, &info, full, full, err);
-    return r < 0 ? r : worker_finish(w, digest, true, err);
+    if (r < 0)
+        return r;
+    if (strcmp(info.digest, digest) != 0)
+        return error_set(
+            err, ERROR_DENIED, 0,
+            "the registry gave an image with digest %.16s…, not %.16s… as it said before",
+            info.digest, digest);
+    r = worker_commit(w, &info, full, full, err);
+    if (r < 0)
+        return r;
+    return worker_finish(w, digest, true, err);
 }
 
 /* --- from a host path */
@@ -105,9 +111,10 @@ static int pull_path(struct worker *w, size_t transport, const char *text, struc
         return error_set(err, ERROR_INVALID, 0, "'%.200s' is not a %s", path,
                          transports[transport].directory ? "directory" : "file");
     int r = worker_begin(w, err);
-    return r < 0 ? r
-                 : worker_unpack(w, transports[transport].kind, fd, colon ? colon + 1 : NULL, text,
-                                 text, err);
+    if (r < 0)
+        return r;
+    return worker_unpack(w, transports[transport].kind, fd, colon ? colon + 1 : NULL, text, text,
+                         err);
 }
 
 /* --- the one that comes with the daemon */
@@ -119,9 +126,10 @@ static int pull_default(struct worker *w, struct error *err)
                          "there is no default image: it is made by scripts/default-image.sh, and "
                          "'sbx image build-from-tar' gives any tar that name");
     int r = worker_begin(w, err);
-    return r < 0 ? r
-                 : worker_unpack(w, UNPACK_AUTO, w->o->default_fd, NULL, KEEPER_DEFAULT,
-                                 KEEPER_DEFAULT, err);
+    if (r < 0)
+        return r;
+    return worker_unpack(w, UNPACK_AUTO, w->o->default_fd, NULL, KEEPER_DEFAULT, KEEPER_DEFAULT,
+                         err);
 }
 
 int worker_pull(struct worker *w, const json_t *request, struct error *err)

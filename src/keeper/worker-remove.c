@@ -19,8 +19,9 @@ int worker_remove(struct worker *w, const json_t *request, struct error *err)
     _cleanup_image_info_ struct image_info info = {0};
     _cleanup_strv_ char **names = NULL;
     int r = keeper_find(w->store, w->o, text ? text : "", &info, err);
-    if (r >= 0)
-        r = image_store_names(w->store, info.digest, &names, err);
+    if (r < 0)
+        return r;
+    r = image_store_names(w->store, info.digest, &names, err);
     if (r < 0)
         return r;
     json_t *view = keeper_view(w->store, &info);

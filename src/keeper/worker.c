@@ -24,7 +24,7 @@ void worker_tell(struct worker *w, json_t *line)
     json_decref(line);
     if (r >= 0 && strbuf_puts(&b, "\n") >= 0 && fd_write_all(w->out, b.data, b.len) >= 0)
         return;
-    _exit(1); /* nobody is there to hear how it ends */
+    _exit(1); /* its keeper is gone and cannot hear how it ends */
 }
 
 void worker_progress(struct worker *w, const struct image_progress *p)
@@ -90,24 +90,11 @@ int worker_begin(struct worker *w, struct error *err)
     return 0;
 }
 
-static const struct {
-    const char *op;
-    int (*run)(struct worker *w, const json_t *request, struct error *err);
-} steps[] = {
-    {"pull", worker_pull},
-    {"import", worker_import},
-    {"remove", worker_remove},
-    {"discard", worker_discard},
-};
-
-int worker_main(struct worker *w, const char *op, const json_t *request)
+int worker_main(struct worker *w, const struct job_kind *kind, const json_t *request)
 {
     struct error err = {0};
-    int r = -ENOSYS;
     w->deadline_ms = clock_mono_ms() + w->o->config.pull_timeout_ms;
-    for (size_t i = 0; i < ELEMENTS(steps); i++)
-        if (strcmp(steps[i].op, op) == 0)
-            r = steps[i].run(w, request, &err);
+    int r = kind->run(w, request, &err);
     image_work_end(w->work);
     if (r >= 0)
         return 0;

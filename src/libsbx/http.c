@@ -195,8 +195,9 @@ int sbx_upload(struct sbx_client *c, const char *method, const char *path, sbx_r
     return r;
 }
 
-static int stream(struct sbx_client *c, const char *method, const char *path, const char *body,
-                  const char *accept, sbx_write_fn *write, void *data, struct sbx_error *err)
+static int stream_request(struct sbx_client *c, const char *method, const char *path,
+                          const char *body, const char *accept, sbx_write_fn *write, void *data,
+                          struct sbx_error *err)
 {
     struct transfer t = {.c = c,
                          .method = method,
@@ -217,7 +218,7 @@ static int stream(struct sbx_client *c, const char *method, const char *path, co
 int sbx_download(struct sbx_client *c, const char *path, sbx_write_fn *write, void *data,
                  struct sbx_error *err)
 {
-    return stream(c, "GET", path, NULL, NULL, write, data, err);
+    return stream_request(c, "GET", path, NULL, NULL, write, data, err);
 }
 
 struct line_splitter {
@@ -261,7 +262,8 @@ int sbx_stream_lines(struct sbx_client *c, const char *method, const char *path,
                      sbx_write_fn *on_line, void *data, struct sbx_error *err)
 {
     struct line_splitter s = {.rest = STRBUF_INIT(SBX_LINE_MAX), .on_line = on_line, .data = data};
-    int r = stream(c, method, path, body, "Accept: application/x-ndjson", split_lines, &s, err);
+    int r =
+        stream_request(c, method, path, body, "Accept: application/x-ndjson", split_lines, &s, err);
     if (r == 0 && s.rest.len && give_line(&s, s.rest.data, s.rest.len) != 0)
         r = libsbx_fail(err, "canceled", "the transfer was given up");
     if (s.too_long)

@@ -91,7 +91,8 @@ static int start_daemon(const char *daemon, int *ret_fd, pid_t *ret_pid, struct 
 
 /* Sends the request and reads to the end, both at once: a daemon may write before it has read all.
  */
-static int talk(int fd, const char *request, size_t len, struct strbuf *out, struct sbx_error *err)
+static int exchange_texts(int fd, const char *request, size_t len, struct strbuf *out,
+                          struct sbx_error *err)
 {
     for (;;) {
         struct pollfd p = {.fd = fd, .events = (short)(POLLIN | (len ? POLLOUT : 0))};
@@ -165,14 +166,14 @@ static void parse_answer(const json_t *root, struct sbx_tool_result *ret)
     *ret = r;
 }
 
-static int converse(const char *daemon, const char *line, struct strbuf *out, int *ret_status,
-                    struct sbx_error *err)
+static int ask_daemon(const char *daemon, const char *line, struct strbuf *out, int *ret_status,
+                      struct sbx_error *err)
 {
     _cleanup_close_ int fd = -1;
     pid_t pid;
     if (start_daemon(daemon, &fd, &pid, err) < 0)
         return -1;
-    int r = talk(fd, line, strlen(line), out, err);
+    int r = exchange_texts(fd, line, strlen(line), out, err);
     if (r < 0)
         kill(pid, SIGTERM);
     fd_close(&fd);
@@ -192,7 +193,7 @@ int sbx_tool_execute_local(const char *daemon, const struct sbx_tool_call *call,
         return -1;
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(SBX_RESPONSE_MAX);
     int status = 0;
-    if (converse(path, line, &out, &status, err) < 0)
+    if (ask_daemon(path, line, &out, &status, err) < 0)
         return -1;
     _cleanup_json_ json_t *answer = out.len ? last_answer(out.data) : NULL;
     if (!answer)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is at the other end of an address that nobody named.
+/* Who is at the other end of an address that the user did not name.
  *
  * Any user of the machine may listen on a default port or leave a socket in a shared place. Before
  * the first byte of a request goes there, and a token with it, the kernel is asked whose it is:
- * root and the user who asks are trusted, nobody else. A Unix socket's file belongs to the user who
- * bound it, and a TCP socket, in the kernel's tables, to the user who made it. SO_PEERCRED would
- * tell who called listen(): the daemon's own unprivileged user. */
+ * root and the user who asks are trusted, and no other user is. A Unix socket's file belongs to the
+ * user who bound it, and a TCP socket, in the kernel's tables, to the user who made it. SO_PEERCRED
+ * would tell who called listen(): the daemon's own unprivileged user. */
 #include "libsbx/internal.h"
 
 #include <arpa/inet.h>
@@ -127,7 +127,7 @@ static int on_connected(void *data, char *peer_ip, char *local_ip, int peer_port
     uid_t owner = c->unix_path ? unix_owner(c->unix_path) : tcp_owner(peer_ip, peer_port);
     if (owner == 0 || owner == geteuid())
         return CURL_PREREQFUNC_OK;
-    char who[48] = "somebody whom the kernel does not name";
+    char who[48] = "a user whom the kernel does not name";
     if (owner != UID_NOT_KNOWN)
         snprintf(who, sizeof(who), "user %u", (unsigned)owner);
     snprintf(c->distrust, sizeof(c->distrust),

@@ -34,14 +34,14 @@ struct sbx_error {
 
 struct sbx_client;
 
-/* Where a daemon of this user's listens when it is told "unix:": /run/mas-sandbox.sock for root,
- * else in $XDG_RUNTIME_DIR. The caller frees it; NULL without such a directory. */
+/* Where a daemon of this user's listens when its address is "unix:": /run/mas-sandbox.sock for
+ * root, else in $XDG_RUNTIME_DIR. The caller frees it; NULL without such a directory. */
 char *sbx_default_socket(void);
 
 /* address: "http://host:port", "https://host:port", "host:port", "unix:PATH", or NULL for
- * $MAS_SANDBOX_URL, else the socket above where there is one, else SBX_DEFAULT_ADDRESS. An address
- * that nobody named is used only if the kernel says that root or this user listens there. token:
- * NULL for $MAS_SANDBOX_TOKEN, "" for none. Nothing is sent yet. */
+ * $MAS_SANDBOX_URL, else the socket above where there is one, else SBX_DEFAULT_ADDRESS. A default
+ * address is used only if the kernel says that root or this user listens there. token: NULL for
+ * $MAS_SANDBOX_TOKEN, "" for none. Nothing is sent yet. */
 struct sbx_client *sbx_client_new(const char *address, const char *token, struct sbx_error *err);
 void sbx_client_free(struct sbx_client *c); /* NULL is fine */
 const char *sbx_client_address(const struct sbx_client *c);

@@ -240,8 +240,8 @@ static int check_answer(struct sbx_ws *ws, const char *key, int64_t deadline, st
     return 0;
 }
 
-static int handshake(struct sbx_ws *ws, const struct sbx_client *c, const char *path,
-                     struct sbx_error *err)
+static int ws_handshake(struct sbx_ws *ws, const struct sbx_client *c, const char *path,
+                        struct sbx_error *err)
 {
     int64_t deadline = clock_mono_ms() + HANDSHAKE_TIMEOUT_MS;
     char key[25];
@@ -297,7 +297,7 @@ struct sbx_ws *sbx_ws_open(struct sbx_client *c, const char *path, struct sbx_er
     ws->curl = curl_easy_init();
     if (!ws->curl) {
         libsbx_fail(err, "internal", "libcurl does not start");
-    } else if (connect_socket(ws, c, err) == 0 && handshake(ws, c, path, err) == 0) {
+    } else if (connect_socket(ws, c, err) == 0 && ws_handshake(ws, c, path, err) == 0) {
         if (wslay_event_context_client_init(&ws->wslay, &callbacks, ws) == 0) {
             wslay_event_config_set_max_recv_msg_length(ws->wslay, SBX_LINE_MAX);
             return ws;
@@ -384,7 +384,7 @@ static bool take_message(struct sbx_ws *ws, struct sbx_ws_message *ret)
     return true;
 }
 
-static int finished(struct sbx_ws *ws, bool failed, struct sbx_error *err)
+static int ws_finished(struct sbx_ws *ws, bool failed, struct sbx_error *err)
 {
     uint16_t code = wslay_event_get_status_code_received(ws->wslay);
     if (code == WSLAY_CODE_NORMAL_CLOSURE || code == WSLAY_CODE_GOING_AWAY)
@@ -420,7 +420,7 @@ enum sbx_ws_result sbx_ws_receive(struct sbx_ws *ws, int timeout_ms, struct sbx_
                 continue;
         }
         if (failed || (!wslay_event_want_read(ws->wslay) && !wslay_event_want_write(ws->wslay)))
-            return finished(ws, failed, err);
+            return ws_finished(ws, failed, err);
         int n = wait_fd(ws->fd, sbx_ws_events(ws), deadline);
         if (n < 0)
             return libsbx_fail(err, "internal", "poll: %s", strerror(errno));

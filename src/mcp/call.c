@@ -293,8 +293,3 @@ void mcp_call_on_cancel(struct mcp_call *call, void (*on_cancel)(struct mcp_call
 {
     call->on_cancel = on_cancel;
 }
-
-bool mcp_call_is_cancelled(const struct mcp_call *call)
-{
-    return call->cancelled;
-}

@@ -5,8 +5,9 @@
  * A handler finishes its call exactly once, from inside or later, with one of the
  * mcp_call_finish*() or mcp_call_fail*() functions; the call is gone then. Should the client cancel
  * it, its session end or the server close, on_cancel is called once: the handler stops what it
- * started and still finishes the call, with whatever it likes, because nobody reads it any more. A
- * client that only loses its connection has not cancelled. Everything is on the loop's thread. */
+ * started and still finishes the call, with any result, because the client does not read it any
+ * more. A client that only loses its connection has not cancelled. Everything is on the loop's
+ * thread. */
 #pragma once
 
 #include <jansson.h>
@@ -63,7 +64,6 @@ const struct mcp_config *mcp_call_config(const struct mcp_call *call);
 void mcp_call_set_state(struct mcp_call *call, void *state);
 void *mcp_call_state(const struct mcp_call *call);
 void mcp_call_on_cancel(struct mcp_call *call, void (*on_cancel)(struct mcp_call *call));
-bool mcp_call_is_cancelled(const struct mcp_call *call);
 
 /* --- while it runs */
 

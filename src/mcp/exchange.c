@@ -80,7 +80,7 @@ static void exchange_finish(struct stream *st)
     st->state = STREAM_DONE;
     st->done_ms = clock_mono_ms();
     stream_pump(st);
-    /* Nobody can ask again for what had no event ids. */
+    /* A client cannot ask again for messages that had no event ids. */
     if (st->session && (!answered || list_empty(&st->events)) && !st->http)
         stream_forget(st);
 }
@@ -155,7 +155,7 @@ static bool is_full(const struct outlet *o)
            (st->unsent > 0 && m->buffered >= m->o.config.buffer_total_bytes);
 }
 
-static void interrupt(struct outlet *o)
+static void stream_interrupt(struct outlet *o)
 {
     struct stream *st = container_of(o, struct stream, outlet);
     if (!st->session || st->session->revision < MCP_2025_11_25 || st->state == STREAM_DONE)
@@ -169,7 +169,7 @@ const struct outlet_ops exchange_ops = {
     .send = on_send,
     .answer = on_answer,
     .is_full = is_full,
-    .interrupt = interrupt,
+    .interrupt = stream_interrupt,
     .free = stream_free,
 };
 

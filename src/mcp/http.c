@@ -26,7 +26,7 @@ static void refuse_request(struct api_request *req, int status, const char *id, 
 }
 
 /* Whether a list of media types has one that matches; parameters are not looked at. */
-static bool accepts(const char *list, const char *type)
+static bool header_accepts_type(const char *list, const char *type)
 {
     size_t major = strcspn(type, "/") + 1;
     while (list && *list) {
@@ -198,7 +198,7 @@ static void handle_post(struct api_request *req)
     const char *accept = http_request_header(req->http, "Accept");
     if (!is_json_type(http_request_header(req->http, "Content-Type")))
         refuse_request(req, 415, NULL, RPC_INVALID_REQUEST, "Content-Type must be " JSON_TYPE);
-    else if (!accepts(accept, JSON_TYPE) || !accepts(accept, EVENTS_TYPE))
+    else if (!header_accepts_type(accept, JSON_TYPE) || !header_accepts_type(accept, EVENTS_TYPE))
         refuse_request(req, 406, NULL, RPC_INVALID_REQUEST,
                        "Accept must have both " JSON_TYPE " and " EVENTS_TYPE);
     else if (check_version(req))
@@ -215,7 +215,7 @@ static void handle_get(struct api_request *req)
         refuse_request(req, 405, NULL, RPC_INVALID_REQUEST, "HEAD is not a method of a stream");
         return;
     }
-    if (!accepts(http_request_header(req->http, "Accept"), EVENTS_TYPE)) {
+    if (!header_accepts_type(http_request_header(req->http, "Accept"), EVENTS_TYPE)) {
         refuse_request(req, 406, NULL, RPC_INVALID_REQUEST, "Accept must have " EVENTS_TYPE);
         return;
     }

@@ -68,7 +68,7 @@ struct completion {
     const json_t *known;
 };
 
-static const char *plain(const json_t *o, const char *name)
+static const char *plain_text(const json_t *o, const char *name)
 {
     const json_t *v = json_object_get(o, name);
     return is_plain_text(v) ? json_string_value(v) : NULL;
@@ -78,13 +78,13 @@ static bool parse_completion(const struct mcp_call *call, struct completion *c)
 {
     const json_t *ref = json_object_get(call->params, "ref");
     const json_t *argument = json_object_get(call->params, "argument");
-    c->type = plain(ref, "type");
-    c->argument = plain(argument, "name");
-    c->value = plain(argument, "value");
+    c->type = plain_text(ref, "type");
+    c->argument = plain_text(argument, "name");
+    c->value = plain_text(argument, "value");
     c->known = json_object_get(json_object_get(call->params, "context"), "arguments");
     if (!c->type || !c->argument || !c->value)
         return false;
-    c->name = plain(ref, strcmp(c->type, "ref/prompt") == 0 ? "name" : "uri");
+    c->name = plain_text(ref, strcmp(c->type, "ref/prompt") == 0 ? "name" : "uri");
     return c->name;
 }
 

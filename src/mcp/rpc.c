@@ -185,7 +185,7 @@ char *rpc_request_id(const struct rpc_text *t, size_t i, const struct rpc_messag
     return id_text(t, i, true, json_object_get(m->params, "requestId"));
 }
 
-static void invalid(struct rpc_message *m, int code, const char *why)
+static void message_set_invalid(struct rpc_message *m, int code, const char *why)
 {
     m->kind = RPC_INVALID;
     m->code = code;
@@ -198,11 +198,11 @@ static void parse_call(struct rpc_message *m, const json_t *json, const json_t *
     const json_t *params = json_object_get(json, "params");
     m->kind = id ? RPC_REQUEST : RPC_NOTIFICATION;
     if (!json_is_string(method) || strlen(json_string_value(method)) != json_string_length(method))
-        invalid(m, RPC_INVALID_REQUEST, "'method' must be a string");
+        message_set_invalid(m, RPC_INVALID_REQUEST, "'method' must be a string");
     else if (id && !m->id)
-        invalid(m, RPC_INVALID_REQUEST, "'id' must be a string or a whole number");
+        message_set_invalid(m, RPC_INVALID_REQUEST, "'id' must be a string or a whole number");
     else if (params && !json_is_object(params))
-        invalid(m, RPC_INVALID_PARAMS, "'params' must be an object");
+        message_set_invalid(m, RPC_INVALID_PARAMS, "'params' must be an object");
     m->method = json_string_value(method);
     m->params = params;
 }
@@ -213,11 +213,11 @@ static void parse_response(struct rpc_message *m, const json_t *json)
     m->result = json_object_get(json, "result");
     m->error = json_object_get(json, "error");
     if (!m->result == !m->error)
-        invalid(m, RPC_INVALID_REQUEST, "a message has a method, a result or an error");
+        message_set_invalid(m, RPC_INVALID_REQUEST, "a message has a method, a result or an error");
     else if (m->error && !json_is_object(m->error))
-        invalid(m, RPC_INVALID_REQUEST, "'error' must be an object");
+        message_set_invalid(m, RPC_INVALID_REQUEST, "'error' must be an object");
     else if (!m->id)
-        invalid(m, RPC_INVALID_REQUEST, "a response needs the id of its request");
+        message_set_invalid(m, RPC_INVALID_REQUEST, "a response needs the id of its request");
 }
 
 void rpc_message_init(struct rpc_message *m, const struct rpc_text *t, size_t i)
@@ -225,14 +225,14 @@ void rpc_message_init(struct rpc_message *m, const struct rpc_text *t, size_t i)
     const json_t *json = t->batch ? json_array_get(t->json, i) : t->json;
     *m = (struct rpc_message){0};
     if (!json_is_object(json)) {
-        invalid(m, RPC_INVALID_REQUEST, "a message must be an object");
+        message_set_invalid(m, RPC_INVALID_REQUEST, "a message must be an object");
         return;
     }
     const char *version = json_string_value(json_object_get(json, "jsonrpc"));
     const json_t *id = json_object_get(json, "id");
     m->id = id ? id_text(t, i, false, id) : NULL;
     if (!version || strcmp(version, "2.0") != 0)
-        invalid(m, RPC_INVALID_REQUEST, "'jsonrpc' must be \"2.0\"");
+        message_set_invalid(m, RPC_INVALID_REQUEST, "'jsonrpc' must be \"2.0\"");
     else if (json_object_get(json, "method"))
         parse_call(m, json, id);
     else
@@ -262,18 +262,24 @@ size_t rpc_count_answers(const struct rpc_text *t)
 static int append_value(struct strbuf *out, const char *name, const json_t *value)
 {
     int r = strbuf_printf(out, ",\"%s\":", name);
-    return r < 0 ? r : json_format(value, out);
+    if (r < 0)
+        return r;
+    return json_format(value, out);
 }
 
 static int append_head(struct strbuf *out, const char *id)
 {
     int r = strbuf_puts(out, "{\"jsonrpc\":\"2.0\",\"id\":");
-    return r < 0 ? r : strbuf_puts(out, id ? id : "null");
+    if (r < 0)
+        return r;
+    return strbuf_puts(out, id ? id : "null");
 }
 
 static int append_end(struct strbuf *out, int r)
 {
-    return r < 0 ? r : strbuf_puts(out, "}");
+    if (r < 0)
+        return r;
+    return strbuf_puts(out, "}");
 }
 
 int rpc_format_result(struct strbuf *out, const char *id, const json_t *result)

@@ -19,7 +19,7 @@ enum rpc_kind {
     RPC_REQUEST,
     RPC_NOTIFICATION,
     RPC_RESPONSE,
-    RPC_INVALID, /* error says why; id is there when it could be told */
+    RPC_INVALID, /* error says why; id is there when it could be read */
 };
 
 /* Borrows from the parsed text, but for id. */

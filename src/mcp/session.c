@@ -130,7 +130,8 @@ void session_end(struct mcp_session *s)
     m->n_sessions--;
     if (*s->id)
         map_remove(m->sessions, s->id);
-    /* A cancelled call stays in the list until its handler has finished it: each is told once. */
+    /* A cancelled call stays in the list until its handler has finished it: each handler hears of
+     * it once. */
     for (bool again = true; again;) {
         again = false;
         list_for_each(call, &s->calls, struct mcp_call, node) {
@@ -169,11 +170,6 @@ const struct identity *mcp_session_identity(const struct mcp_session *s)
     return &s->who;
 }
 
-enum mcp_revision mcp_session_revision(const struct mcp_session *s)
-{
-    return s->revision;
-}
-
 static bool elicits_forms(const json_t *e)
 {
     return json_is_object(e) && (json_object_size(e) == 0 || json_object_get(e, "form"));
@@ -193,29 +189,9 @@ bool mcp_session_client_has(const struct mcp_session *s, enum mcp_client_capabil
     return false;
 }
 
-const json_t *mcp_session_client_capabilities(const struct mcp_session *s)
-{
-    return s->client_capabilities;
-}
-
-const json_t *mcp_session_client_info(const struct mcp_session *s)
-{
-    return s->client_info;
-}
-
-enum mcp_level mcp_session_log_level(const struct mcp_session *s)
-{
-    return s->level;
-}
-
 const struct services *mcp_session_services(const struct mcp_session *s)
 {
     return s->mcp->o.services;
-}
-
-bool mcp_session_is_ended(const struct mcp_session *s)
-{
-    return s->ended;
 }
 
 void mcp_session_set_data(struct mcp_session *s, void *data, void (*free_data)(void *data))

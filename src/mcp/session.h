@@ -36,15 +36,8 @@ int mcp_revision_parse(const char *name, enum mcp_revision *ret); /* -EINVAL: no
 
 const char *mcp_session_owner(const struct mcp_session *s); /* its key */
 const struct identity *mcp_session_identity(const struct mcp_session *s);
-enum mcp_revision mcp_session_revision(const struct mcp_session *s);
 bool mcp_session_client_has(const struct mcp_session *s, enum mcp_client_capability capability);
-/* The client's "capabilities" and "clientInfo" as it sent them; objects, may be empty. */
-const json_t *mcp_session_client_capabilities(const struct mcp_session *s);
-const json_t *mcp_session_client_info(const struct mcp_session *s);
-enum mcp_level mcp_session_log_level(const struct mcp_session *s);
 const struct services *mcp_session_services(const struct mcp_session *s);
-/* It has ended: what is kept for it will go as soon as its calls are finished. */
-bool mcp_session_is_ended(const struct mcp_session *s);
 
 /* A catalog's own, freed with the session (after its last call). One slot. */
 void mcp_session_set_data(struct mcp_session *s, void *data, void (*free_data)(void *data));

@@ -44,7 +44,8 @@ struct mcp_resource_provider {
     /* Finishes with {"contents": [{"uri", "mimeType", "text" or "blob"}]}, or with
      * RPC_RESOURCE_NOT_FOUND. */
     void (*read)(struct mcp_call *call, const char *uri);
-    /* Whether changes of uri can be told (with mcp_session_resource_updated()); NULL: never. */
+    /* Whether a client can subscribe to changes of uri (mcp_session_resource_updated()); NULL:
+     * never. */
     int (*check_subscribe)(struct mcp_session *session, const char *uri, struct error *err);
     /* Values for a template's variable that begin with prefix, into an array of strings (100 are
      * sent); known: the other variables so far, or NULL. NULL: none. */

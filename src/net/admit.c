@@ -5,12 +5,12 @@
  * its has shown who it is for (http_request_admit()). Strangers are counted by address, the others
  * by their tag; a Unix socket has no address, and part of all connections is kept for those.
  *
- * Nobody is kept out by callers who only wait. When all connections are taken, the one that has
+ * Callers that only wait keep no other caller out. When all connections are taken, the one that has
  * been incomplete for longest is answered 503 and gives its place to the newcomer: a stranger whose
  * request has not come, or, where there is none, a request whose body has not. A newcomer whose
  * address has more than its share of strangers takes the place of one of those. Only when
- * everything else is at work the newcomer itself gets the 503. Whoever is turned away is kept a
- * moment, uncounted, so that it can read that answer; of those, too, the oldest makes room.
+ * everything else is at work the newcomer itself gets the 503. A connection that is turned away is
+ * kept a moment, uncounted, so that it can read that answer; of those, too, the oldest makes room.
  *
  * Refusals cost us more than the caller who collects them, so an address has a bucket of them that
  * fills again with time. An address without a connection is remembered while its bucket is not
@@ -159,7 +159,7 @@ static void leave_holder(struct conn *c)
     *c->tag = 0;
 }
 
-static void uncount(struct conn *c)
+static void conn_uncount(struct conn *c)
 {
     struct http_server *s = c->server;
     if (!c->counted)
@@ -176,7 +176,7 @@ void admit_gone(struct conn *c)
     struct http_server *s = c->server;
     if (!c->counted && !list_empty(&c->node))
         s->n_refused--;
-    uncount(c);
+    conn_uncount(c);
     list_remove(&c->node);
     if (c->peer)
         leave_peer(s, steal_ptr(c->peer));
@@ -197,11 +197,11 @@ static void count_conn(struct conn *c)
     }
 }
 
-/* To those who are told that there is no room, and then go. */
+/* For connections that get this answer, that there is no room, and are then closed. */
 static void put_aside(struct conn *c)
 {
     struct http_server *s = c->server;
-    uncount(c);
+    conn_uncount(c);
     list_remove(&c->node);
     list_append(&s->refused, &c->node);
     if (++s->n_refused <= CONN_REFUSED_MAX)

@@ -30,7 +30,10 @@
  * No connection keeps the loop from the others: what it may do in one turn is bounded in requests,
  * bytes and time (conn_turn_over()). One that has more to do stops reading and goes to the end of
  * the server's late list, which is served from the front, a bounded time per turn. The first
- * request of a turn is always served, so a client that waits for each answer is never late.
+ * request of a turn is always served, so a client that waits for each answer is never late; but
+ * for one with a large body, whose handler may take long: it is served at once only while nothing
+ * is late and the turn has time left (conn_body_waits()). So many connections with one such request
+ * each are served one per turn, and small requests in between.
  *
  * Timeouts are checked by one timer for the whole server (conn_tick()); a request costs no timer.
  */
@@ -285,9 +288,16 @@ bool conn_turn_over(struct conn *c)
 {
     if (!c->turn_steps)
         return false;
-    uv_loop_t *loop = c->server->o.loop;
     c->yielded = c->turn_steps >= TURN_STEPS || c->turn_bytes >= TURN_BYTES ||
-                 uv_hrtime() / 1000000 > uv_now(loop) + TURN_MS;
+                 server_turn_is_over(c->server);
+    return c->yielded;
+}
+
+bool conn_body_waits(struct conn *c, size_t len)
+{
+    if (len <= TURN_BODY || c->has_turn)
+        return false;
+    c->yielded = !list_empty(&c->server->late) || server_turn_is_over(c->server);
     return c->yielded;
 }
 
@@ -365,8 +375,10 @@ void conn_process(struct conn *c)
 void conn_continue(struct conn *c)
 {
     c->yielded = false;
+    c->has_turn = true;
     reset_turn(c);
     conn_process(c);
+    c->has_turn = false;
 }
 
 void conn_advance(struct conn *c)

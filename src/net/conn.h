@@ -25,6 +25,7 @@
 #define TURN_STEPS          32           /* requests, or reads of WebSocket frames */
 #define TURN_BYTES          (256 * 1024) /* read */
 #define TURN_MS             2            /* of the turn's own time, whichever connection used it */
+#define TURN_BODY           1024         /* bytes of a body that its handler gets without waiting */
 #define WS_CLOSE_TIMEOUT_MS 5000
 
 struct peer;
@@ -107,7 +108,8 @@ struct conn {
     bool admitted;    /* and its caller was known */
     bool half_closed; /* the client has ended its side and was seen to read on */
     bool linger_read, shutdown_done;
-    bool yielded; /* has used up its share of the turn, and is on server->late */
+    bool yielded;  /* has used up its share of the turn, and is on server->late */
+    bool has_turn; /* was on server->late, and is being served from there */
 
     /* Used of the share since turn_at (uv_now()). */
     uint64_t turn_at;
@@ -169,6 +171,8 @@ static inline uv_buf_t buf_of(const void *data, size_t len)
 void server_kick(struct http_server *s, struct conn *c);
 /* To the end of the queue of those that have used up their share of this turn. */
 void server_yield(struct http_server *s, struct conn *c);
+/* This turn of the loop has taken its time already, whichever connections used it. */
+bool server_turn_is_over(const struct http_server *s);
 void server_unref_handle(struct http_server *s);
 void server_conn_gone(struct conn *c);
 const char *server_date(struct http_server *s);
@@ -193,6 +197,9 @@ void conn_tick(struct conn *c, uint64_t now);
 bool conn_wants_input(const struct conn *c);
 /* Before work beyond a turn's first: whether the share is used up, and then it is marked so. */
 bool conn_turn_over(struct conn *c);
+/* Before a handler gets a whole body, because its work may grow with it: whether that waits until
+ * connections that came before have had theirs, and then it is marked so. */
+bool conn_body_waits(struct conn *c, size_t len);
 void conn_begin_turn(struct conn *c);
 void conn_continue(struct conn *c); /* its next turn has come */
 void conn_drained(struct conn *c);

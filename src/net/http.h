@@ -131,8 +131,8 @@ bool http_request_ws_accept(const struct http_request *req, char ret[HTTP_WS_ACC
  * of connections already: this answer will be the connection's last. */
 #define HTTP_TAG_SIZE 64
 int http_request_admit(struct http_request *req, const char *tag);
-/* The request will be refused. False when the caller's address has used up its refusals and nobody
- * was admitted on this connection: this answer will be the connection's last. */
+/* The request will be refused. False when the caller's address has used up its refusals and no
+ * request was admitted on this connection: this answer will be the connection's last. */
 bool http_request_refusal(struct http_request *req);
 void *http_request_data(const struct http_request *req);
 void http_request_set_data(struct http_request *req, void *data);

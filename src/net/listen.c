@@ -23,7 +23,7 @@ static int open_unix_socket(struct error *err)
     return fd >= 0 ? fd : error_set(err, ERROR_INTERNAL, errno, "socket");
 }
 
-/* A socket file nobody listens on is what a killed server leaves behind; anything else stays. */
+/* A socket file without a listener is what a killed server leaves behind; anything else stays. */
 static int remove_stale(const struct sockaddr_un *addr, struct error *err)
 {
     struct stat st;
@@ -79,7 +79,7 @@ static bool is_loopback(const struct sockaddr *sa)
     return IN6_IS_ADDR_LOOPBACK(a);
 }
 
-static int refused(const char *address, struct error *err)
+static int refuse_address(const char *address, struct error *err)
 {
     return error_set(err, errno == EADDRINUSE ? ERROR_CONFLICT : ERROR_INVALID, errno,
                      "listen on '%s'", address);
@@ -100,7 +100,7 @@ static int bind_tcp(const struct sockaddr *sa, socklen_t len, const char *addres
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, any ? &off : &on, sizeof(on));
     }
     if (bind(fd, sa, len) < 0)
-        return refused(address, err);
+        return refuse_address(address, err);
     return fd_steal(&fd);
 }
 
@@ -205,5 +205,5 @@ int http_listen_open(const char *address, int backlog, bool *ret_loopback, struc
     _cleanup_close_ int fd = bind_address(address, ret_loopback, err);
     if (fd < 0)
         return fd;
-    return listen(fd, backlog) < 0 ? refused(address, err) : fd_steal(&fd);
+    return listen(fd, backlog) < 0 ? refuse_address(address, err) : fd_steal(&fd);
 }

@@ -236,13 +236,14 @@ static bool pump_length(struct conn *c)
         too_large(req);
         return true;
     }
-    if (!n)
+    bool whole = req->mode == BODY_BUFFER && n == req->content_length;
+    if (!n || (whole && conn_body_waits(c, n)))
         return false;
     c->in_pos += n;
     req->body_got += n;
     req->body_left -= n;
     req->body_done = !req->body_left;
-    if (req->mode == BODY_BUFFER && n == req->content_length)
+    if (whole)
         deliver_whole(req, data, n);
     else
         deliver_body(req, data, n);
@@ -276,10 +277,11 @@ static bool pump_chunked(struct conn *c)
 
 static bool tell_end(struct http_request *req)
 {
-    if (req->body_told || req->answer == ANSWER_DONE)
+    struct strbuf *b = &req->conn->body;
+    if (req->body_told || req->answer == ANSWER_DONE ||
+        (req->mode == BODY_BUFFER && conn_body_waits(req->conn, b->len)))
         return false;
     req->body_told = true;
-    struct strbuf *b = &req->conn->body;
     if (req->mode == BODY_STREAM)
         req->on_chunk(req, "", 0);
     else if (req->mode == BODY_BUFFER)

@@ -138,7 +138,7 @@ static void decide_close(struct http_request *req)
 }
 
 /* The handler is done with the request: no callback of its is called any more. */
-static void answered(struct http_request *req)
+static void request_set_answered(struct http_request *req)
 {
     req->answer = ANSWER_DONE;
     req->mode = BODY_DISCARD;
@@ -185,7 +185,7 @@ void http_respond(struct http_request *req, int status, const char *content_type
         bufs[n++] = buf_of(body, len);
     bufs[0] = buf_of(out->data, out->len);
     conn_write(c, bufs, n);
-    answered(req);
+    request_set_answered(req);
 }
 
 /* length NULL: the client learns it from the chunks, or from the end of the connection. */
@@ -251,7 +251,7 @@ void http_respond_end(struct http_request *req)
     uv_buf_t buf = buf_of("0\r\n\r\n", 5);
     if (!req->no_body && !req->unchunked)
         conn_write(req->conn, &buf, 1);
-    answered(req);
+    request_set_answered(req);
 }
 
 void http_respond_abort(struct http_request *req)

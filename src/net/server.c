@@ -138,6 +138,11 @@ static void on_tick(uv_timer_t *t)
 
 static void start_kick(struct http_server *s);
 
+bool server_turn_is_over(const struct http_server *s)
+{
+    return uv_hrtime() / 1000000 > uv_now(s->o.loop) + TURN_MS;
+}
+
 /* One at least, and each at most once, until the turn's time is over. */
 static void serve_late(struct http_server *s)
 {
@@ -146,7 +151,7 @@ static void serve_late(struct http_server *s)
         struct list *n = s->late.next;
         list_remove(n);
         conn_continue(container_of(n, struct conn, ready));
-        if (n == last || uv_hrtime() / 1000000 > uv_now(s->o.loop) + TURN_MS)
+        if (n == last || server_turn_is_over(s))
             break;
     }
     if (!list_empty(&s->late))
@@ -355,14 +360,6 @@ void server_conn_gone(struct conn *c)
     tell_drained(s);
 }
 
-static void start_tick(struct http_server *s)
-{
-    if (!uv_is_active((uv_handle_t *)&s->tick)) {
-        s->ticked_at = uv_now(s->o.loop);
-        uv_timer_start(&s->tick, on_tick, s->tick_ms, s->tick_ms);
-    }
-}
-
 /* Out of descriptors, most likely, and then every connection fails. */
 static void warn_accept(struct http_server *s, int status)
 {
@@ -373,9 +370,9 @@ static void warn_accept(struct http_server *s, int status)
     log_warn("cannot accept error=%s", uv_strerror(status));
 }
 
-/* libuv calls on_connection() without a pause until accept() finds nobody waiting, which it cannot
- * say without a free descriptor: give one up, let everybody who waits go, and keep it free for
- * libuv's own look. The next connection or tick takes it back. */
+/* libuv calls on_connection() without a pause until accept() finds no connection waiting, which it
+ * cannot say without a free descriptor: give one up, close all connections that wait, and keep it
+ * free for libuv's own look. The next connection or tick takes it back. */
 static void turn_away(struct http_server *s, uv_stream_t *stream)
 {
     uv_os_fd_t fd;
@@ -409,7 +406,10 @@ static void on_connection(uv_stream_t *stream, int status)
         uv_tcp_init(s->o.loop, &c->h.tcp);
     c->h.handle.data = c;
     s->n_handles++;
-    start_tick(s);
+    if (!uv_is_active((uv_handle_t *)&s->tick)) {
+        s->ticked_at = uv_now(s->o.loop);
+        uv_timer_start(&s->tick, on_tick, s->tick_ms, s->tick_ms);
+    }
     bool accepted = uv_accept(stream, &c->h.stream) == 0;
     const char *why;
     bool admitted = admit_conn(c, &why);

@@ -105,7 +105,7 @@ static void send_accept(struct http_request *req, const char *subprotocol)
 
 /* --- receiving */
 
-static bool alive(const struct ws *ws)
+static bool ws_is_open(const struct ws *ws)
 {
     return ws->conn->state == CONN_WS;
 }
@@ -128,7 +128,7 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *buf, size_t len, in
     size_t n = c->in_len - c->in_pos;
     if (n > len)
         n = len;
-    if (!n || !alive(ws) || !wants_input(ws) || ws->violation || conn_turn_over(c)) {
+    if (!n || !ws_is_open(ws) || !wants_input(ws) || ws->violation || conn_turn_over(c)) {
         wslay_event_set_error(ctx, WSLAY_ERR_WOULDBLOCK);
         return -1;
     }
@@ -199,7 +199,7 @@ static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_
     if (wslay_is_ctrl_frame(arg->opcode))
         return;
     bool binary = arg->opcode == WSLAY_BINARY_FRAME;
-    if (alive(ws) && !ws->closing && !ws->violation)
+    if (ws_is_open(ws) && !ws->closing && !ws->violation)
         take_message(ws, binary);
     if (ws->message.alloc > CONN_BODY_ROOM)
         strbuf_done(&ws->message);
@@ -209,7 +209,7 @@ static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_
 
 static void deliver_held(struct ws *ws)
 {
-    while (!list_empty(&ws->held) && !ws->paused && alive(ws)) {
+    while (!list_empty(&ws->held) && !ws->paused && ws_is_open(ws)) {
         struct held *h = container_of(ws->held.next, struct held, node);
         list_remove(&h->node);
         if (!ws->closing && ws->handlers.on_message)
@@ -222,7 +222,7 @@ static void deliver_held(struct ws *ws)
 
 static void flush_output(struct ws *ws)
 {
-    if (!alive(ws))
+    if (!ws_is_open(ws))
         return;
     if (wslay_event_want_write(ws->ctx) && wslay_event_send(ws->ctx) != 0) {
         conn_close(ws->conn);
@@ -241,7 +241,7 @@ static void flush_output(struct ws *ws)
 /* The closing handshake is over, or wslay has given up on the peer. */
 static void finish_if_closed(struct ws *ws)
 {
-    if (!alive(ws) || wslay_event_want_read(ws->ctx) || wslay_event_want_write(ws->ctx))
+    if (!ws_is_open(ws) || wslay_event_want_read(ws->ctx) || wslay_event_want_write(ws->ctx))
         return;
     conn_linger(ws->conn, !wslay_event_get_close_received(ws->ctx));
 }
@@ -263,10 +263,10 @@ void ws_input(struct conn *c)
 {
     struct ws *ws = c->ws;
     deliver_held(ws);
-    if (alive(ws) && wslay_event_want_read(ws->ctx) && wslay_event_recv(ws->ctx) != 0 &&
+    if (ws_is_open(ws) && wslay_event_want_read(ws->ctx) && wslay_event_recv(ws->ctx) != 0 &&
         !ws->violation)
         ws->violation = WSLAY_CODE_PROTOCOL_ERROR;
-    if (alive(ws) && ws->violation) {
+    if (ws_is_open(ws) && ws->violation) {
         ws_fail(ws);
         return;
     }
@@ -299,26 +299,18 @@ static size_t frame_header(uint8_t out[10], uint8_t opcode, size_t len)
     return 2 + n;
 }
 
-static bool say_if_full(struct ws *ws)
-{
-    if (!alive(ws) || !output_full(ws))
-        return true;
-    ws->want_drain = true;
-    return false;
-}
-
 /* While wslay has nothing under way itself, a message goes around it: it would copy it twice. */
 bool ws_send_parts(struct ws *ws, bool binary, const void *head, size_t head_len, const void *data,
                    size_t len)
 {
     uint8_t header[10];
     uint8_t opcode = binary ? WSLAY_BINARY_FRAME : WSLAY_TEXT_FRAME;
-    if (!alive(ws) || ws->closing || wslay_event_get_close_received(ws->ctx) ||
+    if (!ws_is_open(ws) || ws->closing || wslay_event_get_close_received(ws->ctx) ||
         wslay_event_get_close_sent(ws->ctx))
         return true;
     if (wslay_event_want_write(ws->ctx))
         flush_output(ws);
-    if (!alive(ws))
+    if (!ws_is_open(ws))
         return true;
     size_t n = frame_header(header, opcode, head_len + len);
     uv_buf_t bufs[3] = {buf_of(header, n)};
@@ -328,7 +320,10 @@ bool ws_send_parts(struct ws *ws, bool binary, const void *head, size_t head_len
     if (len)
         bufs[n_bufs++] = buf_of(data, len);
     conn_write(ws->conn, bufs, n_bufs);
-    return say_if_full(ws);
+    if (!ws_is_open(ws) || !output_full(ws))
+        return true;
+    ws->want_drain = true;
+    return false;
 }
 
 bool ws_send(struct ws *ws, bool binary, const char *data, size_t len)
@@ -338,12 +333,12 @@ bool ws_send(struct ws *ws, bool binary, const char *data, size_t len)
 
 size_t ws_queued(const struct ws *ws)
 {
-    return alive(ws) ? conn_queued(ws->conn) : 0;
+    return ws_is_open(ws) ? conn_queued(ws->conn) : 0;
 }
 
 void ws_close(struct ws *ws, uint16_t code, const char *reason)
 {
-    if (!alive(ws) || ws->closing)
+    if (!ws_is_open(ws) || ws->closing)
         return;
     size_t len = reason ? strlen(reason) : 0;
     ws->closing = true;

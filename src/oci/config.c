@@ -33,7 +33,7 @@ static json_t *format_strings(const char *const *list)
     return a;
 }
 
-static json_t *capabilities(void)
+static json_t *format_capabilities(void)
 {
     json_t *caps = format_strings(child_runner_caps);
     json_t *c = json_pack("{s:O, s:O, s:O, s:[], s:[]}", "bounding", caps, "effective", caps,
@@ -50,7 +50,7 @@ static json_t *format_rlimit(const char *type, uint64_t soft, uint64_t hard)
 
 /* The launcher has the fixed ones already, or what it may have of them: a runtime may not raise
  * any. Those without a limit are left to that. */
-static json_t *rlimits(const struct child_order *o)
+static json_t *format_rlimits(const struct child_order *o)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < n_rlimit_rows; i++) {
@@ -68,7 +68,7 @@ static json_t *rlimits(const struct child_order *o)
     return list;
 }
 
-static json_t *process(const struct oci_config *c)
+static json_t *format_process(const struct oci_config *c)
 {
     const char *argv[CHILD_ARGS_MAX + 5] = {NULL};
     size_t n = child_runner_args(c->order, false, argv);
@@ -84,8 +84,8 @@ static json_t *process(const struct oci_config *c)
     return json_pack("{s:b, s:{s:i, s:i}, s:o, s:o, s:s, s:o, s:b, s:o, s:i}", "terminal", 0,
                      "user", "uid", SANDBOX_RUNNER_ID, "gid", SANDBOX_RUNNER_ID, "args",
                      format_strings(argv), "env", format_strings(child_runner_env), "cwd", "/",
-                     "capabilities", capabilities(), "noNewPrivileges", 1, "rlimits",
-                     rlimits(c->order), "oomScoreAdj", atoi(CHILD_OOM_ADJ));
+                     "capabilities", format_capabilities(), "noNewPrivileges", 1, "rlimits",
+                     format_rlimits(c->order), "oomScoreAdj", atoi(CHILD_OOM_ADJ));
 }
 
 static void add_mount(json_t *list, const char *target, const char *type, const char *source,
@@ -145,7 +145,7 @@ static json_t *format_mounts(const struct oci_config *c)
     return list;
 }
 
-static json_t *mappings(const struct oci_config *c)
+static json_t *format_id_mappings(const struct oci_config *c)
 {
     const struct {
         int inside;
@@ -160,7 +160,7 @@ static json_t *mappings(const struct oci_config *c)
     return a;
 }
 
-static json_t *namespaces(void)
+static json_t *format_namespaces(void)
 {
     static const char *const types[] = {"pid",   "network", "ipc",    "uts",
                                         "mount", "user",    "cgroup", NULL};
@@ -170,7 +170,7 @@ static json_t *namespaces(void)
     return a;
 }
 
-static json_t *cpu(uint32_t millicores)
+static json_t *format_cpu(uint32_t millicores)
 {
     int64_t shares = (int64_t)millicores * CPU_SHARES_CORE / 1000;
     int64_t quota = (int64_t)millicores * CPU_PERIOD_US / 1000;
@@ -190,7 +190,7 @@ static json_t *format_resources(const struct oci_config *c)
                             json_pack("{s:I, s:I}", "limit", (json_int_t)l->memory_bytes, "swap",
                                       (json_int_t)l->memory_bytes));
     if (l->cpu_millicores)
-        json_object_set_new(r, "cpu", cpu(l->cpu_millicores));
+        json_object_set_new(r, "cpu", format_cpu(l->cpu_millicores));
     if (l->processes)
         json_object_set_new(r, "pids", json_pack("{s:I}", "limit", (json_int_t)l->processes));
     if (l->io_bytes_per_s)
@@ -200,10 +200,11 @@ static json_t *format_resources(const struct oci_config *c)
 
 static json_t *linux_section(const struct oci_config *c)
 {
-    json_t *l = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uidMappings", mappings(c),
-                          "gidMappings", mappings(c), "namespaces", namespaces(), "resources",
-                          format_resources(c), "maskedPaths", format_strings(mount_proc_masked),
-                          "readonlyPaths", format_strings(mount_proc_read_only), "seccomp",
+    json_t *l = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uidMappings",
+                          format_id_mappings(c), "gidMappings", format_id_mappings(c), "namespaces",
+                          format_namespaces(), "resources", format_resources(c), "maskedPaths",
+                          format_strings(mount_proc_masked), "readonlyPaths",
+                          format_strings(mount_proc_read_only), "seccomp",
                           oci_seccomp_new(oci_flavour(c->backend)->takes_filter));
     if (c->cgroup)
         json_object_set_new(l, "cgroupsPath", json_string(c->cgroup));
@@ -237,7 +238,7 @@ json_t *oci_config_new(const struct oci_config *c)
     if (!is_sayable(c->order))
         return NULL;
     json_t *config = json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:o}", "ociVersion", OCI_VERSION,
-                               "process", process(c), "root", "path", c->rootfs, "readonly",
+                               "process", format_process(c), "root", "path", c->rootfs, "readonly",
                                !c->order->image_from_fd, "hostname", c->order->hostname, "mounts",
                                format_mounts(c), "linux", linux_section(c));
     assert(config); /* all of it is ours */

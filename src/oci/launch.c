@@ -11,16 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "builder/image.h"
 #include "builder/rlimits.h"
+#include "filter/filter-table.h"
+#include "filter/filter.h"
 
 #define CONFIG_MAX     (1024 * 1024)
 #define CONTROLLER_MAX 16
@@ -150,6 +154,14 @@ static int open_container(void)
     return pidfd;
 }
 
+/* From here on the launcher waits, and takes connections that others make to it. */
+static void confine_launcher(void)
+{
+    struct error err = {0};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || filter_enter(&filter_launcher, &err) < 0)
+        _exit(EXIT_FAILURE); /* and everything in this pid namespace with it */
+}
+
 static void end_with(pid_t container) __attribute__((noreturn));
 
 static void end_with(pid_t container)
@@ -167,7 +179,7 @@ static int enter_ns(pid_t pid, const char *name, int type)
 }
 
 /* What runtimes do not do for a container, and must hold before its first command: it has none yet,
- * because nobody has been given the runner's connection. From here on the launcher has no rights
+ * because no process has the runner's connection yet. From here on the launcher has no rights
  * outside of the container's own user namespace. */
 static void settle_container(const struct launcher *l, pid_t container)
 {
@@ -217,9 +229,11 @@ static void serve_link(struct launcher *l)
         _exit(EXIT_FAILURE);
     if (early)
         pidfd = open_container();
+    pid_t container = read_pid();
+    confine_launcher();
     while (oci_link_pass(listen_fd, pidfd, CHILD_CHANNEL_FD) != -ECHILD)
         continue;
-    end_with(read_pid());
+    end_with(container);
 }
 
 void launcher_main(struct launcher *l)
@@ -236,5 +250,6 @@ void launcher_main(struct launcher *l)
     settle_container(l, container);
     /* Only the runner's ends are left, and the warden learns that it runs. */
     close_range(3, ~0U, 0);
+    confine_launcher();
     end_with(container);
 }

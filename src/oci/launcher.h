@@ -69,7 +69,8 @@ struct oci_run {
     unsigned platform; /* 1 and its index, where there is a choice; else 0 */
 };
 /* Starts it, on the platform that worked before or the best that works now, and waits until it has
- * made the container or, with a socket to dial, until somebody has. Never returns where that fails.
+ * made the container or, with a socket to dial, until a connection came. Never returns where that
+ * fails.
  */
 void oci_run(struct launcher *l, int listen_fd, struct oci_run *ret);
 /* Waits for its end, if that is not past. */

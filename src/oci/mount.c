@@ -37,8 +37,12 @@ static int mount_cgroup(const char *controllers)
 static int mount_cgroups(bool v2, char *const *controllers)
 {
     int r = mount_tmpfs("/sys", SYS_OPTIONS);
-    r = r < 0 ? r : fd_make_dir_at(AT_FDCWD, "/sys/fs", 0755);
-    r = r < 0 ? r : fd_make_dir_at(AT_FDCWD, CGROUP_DIR, 0755);
+    if (r < 0)
+        return r;
+    r = fd_make_dir_at(AT_FDCWD, "/sys/fs", 0755);
+    if (r < 0)
+        return r;
+    r = fd_make_dir_at(AT_FDCWD, CGROUP_DIR, 0755);
     if (r < 0)
         return r;
     if (v2)
@@ -70,9 +74,15 @@ int oci_mount_base(bool cgroup_v2, char *const *controllers)
     int r = mount_tmpfs(OCI_DIR, RUN_OPTIONS);
     for (size_t i = 0; r == 0 && i < ELEMENTS(dirs); i++)
         r = fd_make_dir_at(AT_FDCWD, dirs[i], 0755);
-    r = r < 0 ? r : keep_template(tree);
-    r = r < 0 ? r : mount_proc();
-    return r < 0 ? r : mount_cgroups(cgroup_v2, controllers);
+    if (r < 0)
+        return r;
+    r = keep_template(tree);
+    if (r < 0)
+        return r;
+    r = mount_proc();
+    if (r < 0)
+        return r;
+    return mount_cgroups(cgroup_v2, controllers);
 }
 
 int oci_mount_disk(const struct child_order *o, int disk_fd, uint32_t runner_id, uint32_t tool_id)
@@ -143,7 +153,9 @@ int oci_mount_image(const struct child_order *o, int image_fd, struct image_uppe
     int r = fd_make_dir_at(AT_FDCWD, OCI_IMAGE, 0755);
     if (r == 0 && move_mount(image_fd, "", AT_FDCWD, OCI_IMAGE, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         r = -errno;
-    r = r < 0 ? r : fill_upper(u);
+    if (r < 0)
+        return r;
+    r = fill_upper(u);
     if (r < 0)
         return r;
     snprintf(u->step, sizeof(u->step), "mount the image");

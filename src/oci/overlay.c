@@ -65,7 +65,9 @@ static int write_maps(const struct oci_overlay *o, pid_t pid)
     snprintf(path, sizeof(path), "/proc/%d/uid_map", (int)pid);
     int r = fd_write_file_at(AT_FDCWD, path, map);
     snprintf(path, sizeof(path), "/proc/%d/gid_map", (int)pid);
-    return r < 0 ? r : fd_write_file_at(AT_FDCWD, path, map);
+    if (r < 0)
+        return r;
+    return fd_write_file_at(AT_FDCWD, path, map);
 }
 
 static int receive_mount(int sock)

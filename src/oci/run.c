@@ -39,7 +39,7 @@ static void exec_runtime(const char *program, const struct oci_flavour *f, bool 
     const char *argv[ARGS_MAX] = {program};
     static const char *const env[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin",
                                       "TMPDIR=" OCI_DIR, "XDG_RUNTIME_DIR=" OCI_DIR, NULL};
-    char state[64]; /* what a platform that did not work left there is in nobody's way */
+    char state[64]; /* what a platform that did not work left there does no harm */
     snprintf(state, sizeof(state), OCI_STATE "/%s",
              platform ? platform + strlen("--platform=") : "");
     mkdir(state, 0700);
@@ -121,13 +121,6 @@ static pid_t start_runtime(const struct launcher *l, const char *platform)
     return pid;
 }
 
-static void kill_all(void)
-{
-    kill(-1, SIGKILL); /* whatever it started is in our pid namespace */
-    while (waitpid(-1, NULL, 0) > 0)
-        continue;
-}
-
 bool oci_run_finish(struct oci_run *r)
 {
     int status = r->program > 0 ? oci_wait_for(r->program) : 0;
@@ -136,7 +129,7 @@ bool oci_run_finish(struct oci_run *r)
 }
 
 /* A platform may not work, and may not say so either. A runner that dials runs: what its runtime
- * does after that is nobody's wait. */
+ * does after that is not waited for. */
 static bool is_up(struct oci_run *r, int listen_fd, int limit_ms)
 {
     _cleanup_close_ int pidfd = pidfd_open(r->program, 0);
@@ -154,7 +147,9 @@ static bool try_platform(const struct launcher *l, unsigned platform, int listen
     ret->program = start_runtime(l, platform ? platforms[platform - 1] : NULL);
     if (is_up(ret, listen_fd, limit_ms))
         return true;
-    kill_all();
+    kill(-1, SIGKILL); /* whatever it started is in our pid namespace */
+    while (waitpid(-1, NULL, 0) > 0)
+        continue;
     return false;
 }
 

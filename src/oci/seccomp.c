@@ -33,13 +33,14 @@ static json_t *compare_argument(unsigned index, const char *op, uint64_t value, 
                      "valueTwo", (json_int_t)value_two, "op", op);
 }
 
-static json_t *masked(unsigned index, uint32_t mask, uint32_t value)
+static json_t *compare_masked(unsigned index, uint32_t mask, uint32_t value)
 {
     return compare_argument(index, "SCMP_CMP_MASKED_EQ", mask, value);
 }
 
 /* Both halves of a pointer are one comparison here. */
-static json_t *whole(const struct syscall_arg *low, const struct syscall_arg *high, bool equal)
+static json_t *compare_pointer(const struct syscall_arg *low, const struct syscall_arg *high,
+                               bool equal)
 {
     uint64_t value = (high->value << 32) | low->value;
     return compare_argument(low->index, equal ? "SCMP_CMP_EQ" : "SCMP_CMP_NE", value, 0);
@@ -52,12 +53,12 @@ static json_t *args_of(const struct syscall_rule *r)
         const struct syscall_arg *a = &r->args[i];
         if (i + 1 < SYSCALL_ARGS_MAX && a[1].compare == COMPARE_HIGH_EQUAL &&
             a[1].index == a->index) {
-            json_array_append_new(list, whole(a, a + 1, true));
+            json_array_append_new(list, compare_pointer(a, a + 1, true));
             i++;
             continue;
         }
         uint32_t mask = a->compare == COMPARE_EQUAL ? LOW_MASK : (uint32_t)a->mask;
-        json_array_append_new(list, masked(a->index, mask, (uint32_t)a->value));
+        json_array_append_new(list, compare_masked(a->index, mask, (uint32_t)a->value));
     }
     return list;
 }
@@ -111,7 +112,7 @@ static void allow_others(json_t *out, const struct others *o, uint32_t prefix, u
     if (!any_below(o->refused, o->n, prefix, bits)) {
         uint32_t mask = bits == 0 ? 0 : LOW_MASK << (32 - bits);
         json_t *args = o->when ? json_copy(o->when) : json_array();
-        json_array_append_new(args, masked(o->index, mask, prefix));
+        json_array_append_new(args, compare_masked(o->index, mask, prefix));
         return add_rule(out, o->name, 0, args);
     }
     if (bits == 32)
@@ -129,13 +130,14 @@ static void allow_other_seconds(json_t *out, const struct syscall_rule *r)
     for (const struct syscall_rule *i = r; i < end; i++)
         if (strcmp(i->name, r->name) == 0 && i->error && i->args[0].value == r->args[0].value)
             others_refuse(&o, i->args[1].value);
-    o.when = json_pack("[o]", masked(r->args[0].index, LOW_MASK, (uint32_t)r->args[0].value));
+    o.when =
+        json_pack("[o]", compare_masked(r->args[0].index, LOW_MASK, (uint32_t)r->args[0].value));
     allow_others(out, &o, 0, 0);
     json_decref(o.when);
 }
 
 /* The earlier rule of the same name and first value that allows more narrowly, or NULL. */
-static const struct syscall_rule *narrower(const struct syscall_rule *r)
+static const struct syscall_rule *find_narrower_rule(const struct syscall_rule *r)
 {
     for (const struct syscall_rule *e = filter_sandbox.rules; e < r; e++)
         if (strcmp(e->name, r->name) == 0 && !e->error && e->args[1].compare != COMPARE_NONE &&
@@ -146,10 +148,10 @@ static const struct syscall_rule *narrower(const struct syscall_rule *r)
 
 static void add_refusal(json_t *out, const struct syscall_rule *r)
 {
-    const struct syscall_rule *except = narrower(r);
+    const struct syscall_rule *except = find_narrower_rule(r);
     json_t *args = args_of(r);
     if (except)
-        json_array_append_new(args, whole(&except->args[1], &except->args[2], false));
+        json_array_append_new(args, compare_pointer(&except->args[1], &except->args[2], false));
     add_rule(out, r->name, r->error, args);
 }
 
@@ -200,7 +202,7 @@ static bool is_first_of_name(const struct syscall_rule *r)
     return true;
 }
 
-static json_t *architectures(void)
+static json_t *format_architectures(void)
 {
 #if defined(__x86_64__)
     return json_pack("[s, s]", "SCMP_ARCH_X86_64", "SCMP_ARCH_X86");
@@ -230,5 +232,5 @@ json_t *oci_seccomp_new(bool exact)
             add_rules_of(calls, r, exact);
     }
     return json_pack("{s:s, s:i, s:o, s:o}", "defaultAction", "SCMP_ACT_ERRNO", "defaultErrnoRet",
-                     EPERM, "architectures", architectures(), "syscalls", calls);
+                     EPERM, "architectures", format_architectures(), "syscalls", calls);
 }

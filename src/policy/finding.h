@@ -9,8 +9,8 @@
 #include "policy/rules.h"
 
 #define CHECK_FINDINGS_MAX 16
-/* Stands for everything that may be in the part nobody looked at: rules that ask or deny because of
- * any finding of its check match it. */
+/* Stands for everything that may be in the part that no check looked at: rules that ask or deny
+ * because of any finding of its check match it. */
 #define FINDING_NOT_FULLY_CHECKED "not_fully_checked"
 
 struct finding {

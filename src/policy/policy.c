@@ -31,7 +31,7 @@ void policy_done(struct policy *p)
 }
 
 /* The member whose key is name but for case and underscores; two of them are an error. */
-static int find(const json_t *obj, const char *name, const char **ret_key, struct error *err)
+static int find_member(const json_t *obj, const char *name, const char **ret_key, struct error *err)
 {
     const char *key;
     json_t *value;
@@ -50,7 +50,7 @@ static int find(const json_t *obj, const char *name, const char **ret_key, struc
 static int parse_list(const json_t *obj, const char *name, char ***ret, struct error *err)
 {
     const char *key;
-    int r = find(obj, name, &key, err);
+    int r = find_member(obj, name, &key, err);
     if (r < 0 || !key)
         return r;
     r = json_member_strv(obj, key, POLICY_LIST_MAX, ret, err);
@@ -60,7 +60,7 @@ static int parse_list(const json_t *obj, const char *name, char ***ret, struct e
 static int parse_timeout(const json_t *obj, int64_t *ret, struct error *err)
 {
     const char *key;
-    int r = find(obj, "timeout", &key, err);
+    int r = find_member(obj, "timeout", &key, err);
     if (r < 0 || !key)
         return r;
     json_t *v = json_object_get(obj, key);
@@ -76,7 +76,7 @@ static int parse_timeout(const json_t *obj, int64_t *ret, struct error *err)
 static int parse_int(const json_t *obj, const char *name, int64_t *ret, struct error *err)
 {
     const char *key;
-    int r = find(obj, name, &key, err);
+    int r = find_member(obj, name, &key, err);
     if (r >= 0 && key)
         r = json_member_int(obj, key, 0, INT64_MAX, ret, err);
     return r < 0 ? r : 0;
@@ -86,7 +86,7 @@ static int parse_network(const json_t *obj, struct policy *p, struct error *err)
 {
     const char *key;
     json_t *net = NULL;
-    int r = find(obj, "network", &key, err);
+    int r = find_member(obj, "network", &key, err);
     if (r < 0 || !key)
         return r;
     r = json_member_object(obj, key, &net, err);
@@ -94,7 +94,7 @@ static int parse_network(const json_t *obj, struct policy *p, struct error *err)
         return r;
     p->has_network = true;
     const char *enabled;
-    r = find(net, "enabled", &enabled, err);
+    r = find_member(net, "enabled", &enabled, err);
     if (r >= 0 && enabled)
         r = json_member_bool(net, enabled, &p->network_enabled, err);
     if (r >= 0)
@@ -122,7 +122,7 @@ static int parse_members(const json_t *obj, struct policy *p, struct error *err)
     if (r >= 0)
         r = parse_int(obj, "maxconcurrent", &p->max_concurrent, err);
     if (r >= 0)
-        r = find(obj, "workdir", &key, err);
+        r = find_member(obj, "workdir", &key, err);
     if (r >= 0 && key)
         r = json_member_string(obj, key, &text, err);
     p->memory_bytes = (uint64_t)memory;
@@ -192,7 +192,7 @@ json_t *policy_format(const struct policy *p)
     return o;
 }
 
-static bool contains(char *const *list, const char *item)
+static bool list_contains(char *const *list, const char *item)
 {
     for (; list && *list; list++)
         if (strcmp(*list, item) == 0)
@@ -212,14 +212,14 @@ static int check_capabilities(const struct policy *p, unsigned caps, struct erro
     if (!caps)
         return error_set(err, ERROR_DENIED, 0, "capability not allowed: the tool has none");
     for (size_t i = 0; i < ELEMENTS(names); i++)
-        if ((caps & names[i].bit) && !contains(p->allowed_caps, names[i].name))
+        if ((caps & names[i].bit) && !list_contains(p->allowed_caps, names[i].name))
             return error_set(err, ERROR_DENIED, 0, "capability not allowed: %s", names[i].name);
     return 0;
 }
 
 int policy_check_tool(const struct policy *p, const char *tool, unsigned caps, struct error *err)
 {
-    if (p->allowed_tools && p->allowed_tools[0] && !contains(p->allowed_tools, tool))
+    if (p->allowed_tools && p->allowed_tools[0] && !list_contains(p->allowed_tools, tool))
         return error_set(err, ERROR_DENIED, 0, "tool not allowed");
     int r = check_capabilities(p, caps, err);
     if (r < 0)
@@ -265,7 +265,7 @@ char **policy_filter_env(const struct policy *p, char *const *env)
     char **kept = xcalloc(strv_length(env) + 1, sizeof(*kept));
     for (; env && *env; env++) {
         _cleanup_free_ char *name = xstrndup(*env, strcspn(*env, "="));
-        if (!p->env_whitelist || contains(p->env_whitelist, name))
+        if (!p->env_whitelist || list_contains(p->env_whitelist, name))
             kept[n++] = xstrdup(*env);
     }
     return kept;

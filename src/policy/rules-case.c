@@ -15,8 +15,6 @@
 #define CASE_LINE_MAX  4096
 #define CASE_PATHS_MAX 16
 
-#define fail(p, n, ...) node_error((n), (p)->rs->name, (p)->err, __VA_ARGS__)
-
 void rules_case_done(struct rules_case *c)
 {
     free(c->title);
@@ -37,9 +35,9 @@ void rules_case_done(struct rules_case *c)
 static int parse_command(struct rules_parse *p, const struct node *n, struct rules_case *c)
 {
     if (n->type != NODE_TEXT || strlen(n->text) > CASE_LINE_MAX)
-        return fail(p, n, "a shell line of at most %d bytes is expected", CASE_LINE_MAX);
+        return rules_fail(p, n, "a shell line of at most %d bytes is expected", CASE_LINE_MAX);
     if (c->argv)
-        return fail(p, n, "either 'command' or 'argv'");
+        return rules_fail(p, n, "either 'command' or 'argv'");
     c->argv = xcalloc(4, sizeof(char *));
     c->argv[0] = xstrdup("sh");
     c->argv[1] = xstrdup("-c");
@@ -51,11 +49,11 @@ static int parse_command(struct rules_parse *p, const struct node *n, struct rul
 static int parse_argv(struct rules_parse *p, const struct node *n, struct rules_case *c)
 {
     if (n->type != NODE_LIST || !n->n_items || n->n_items > RULES_LIST_MAX || c->argv)
-        return fail(p, n, "a list of words is expected, and no 'command' beside it");
+        return rules_fail(p, n, "a list of words is expected, and no 'command' beside it");
     c->argv = xcalloc(n->n_items + 1, sizeof(char *));
     for (size_t i = 0; i < n->n_items; i++) {
         if (n->items[i].type != NODE_TEXT)
-            return fail(p, &n->items[i], "a word is expected");
+            return rules_fail(p, &n->items[i], "a word is expected");
         c->argv[i] = xstrdup(n->items[i].text);
     }
     c->title = xstrdup(c->argv[0]);
@@ -79,7 +77,7 @@ static int parse_tool(struct rules_parse *p, const struct node *n, struct rules_
 static int parse_cwd(struct rules_parse *p, const struct node *n, struct rules_case *c)
 {
     int r = parse_word(p, n, &c->cwd);
-    return r >= 0 && !path_is_clean(c->cwd) ? fail(p, n, "an absolute path is expected") : r;
+    return r >= 0 && !path_is_clean(c->cwd) ? rules_fail(p, n, "an absolute path is expected") : r;
 }
 
 static int parse_runtime(struct rules_parse *p, const struct node *n, struct rules_case *c)
@@ -130,7 +128,7 @@ static int add_paths(struct rules_parse *p, const struct node *n, struct rules_c
         return r;
     size_t count = strv_length(list);
     if (c->n_paths + count > CASE_PATHS_MAX)
-        return fail(p, n, "more than %d paths", CASE_PATHS_MAX);
+        return rules_fail(p, n, "more than %d paths", CASE_PATHS_MAX);
     c->paths = xrealloc(c->paths, (c->n_paths + count) * sizeof(*c->paths));
     for (size_t i = 0; i < count; i++)
         c->paths[c->n_paths++] = (struct rules_path){
@@ -156,7 +154,7 @@ static int parse_host(struct rules_parse *p, const struct node *n, struct rules_
         return r;
     c->port = 443;
     if (target_cut_port(c->host, &c->port) < 0)
-        return fail(p, n, "a host with or without :port is expected");
+        return rules_fail(p, n, "a host with or without :port is expected");
     return 0;
 }
 
@@ -166,7 +164,7 @@ static int parse_time(struct rules_parse *p, const struct node *n, struct rules_
     struct tm tm = {0};
     const char *end = n->type == NODE_TEXT ? strptime(n->text, "%Y-%m-%dT%H:%M", &tm) : NULL;
     if (!end || *end)
-        return fail(p, n, "a time such as 2026-01-05T10:00 is expected");
+        return rules_fail(p, n, "a time such as 2026-01-05T10:00 is expected");
     c->now_s = (int64_t)timegm(&tm) - p->rs->utc_offset_s;
     return 0;
 }
@@ -206,7 +204,7 @@ static int parse_member(struct rules_parse *p, const struct node *key, const str
     for (size_t i = 0; i < ELEMENTS(case_keys); i++)
         if (strcmp(case_keys[i].key.name, key->text) == 0)
             return case_keys[i].parse(p, value, c);
-    return fail(p, key, "unknown key '%.40s' in a test", key->text);
+    return rules_fail(p, key, "unknown key '%.40s' in a test", key->text);
 }
 
 static void fill_defaults(const struct ruleset *rs, struct rules_case *c)
@@ -229,14 +227,14 @@ int rules_case_parse(struct rules_parse *p, const struct node *n, struct rules_c
 {
     *ret = (struct rules_case){.line = n->line};
     if (n->type != NODE_MAP)
-        return fail(p, n, "a test is a map");
+        return rules_fail(p, n, "a test is a map");
     for (size_t i = 0; i + 1 < n->n_items; i += 2) {
         int r = parse_member(p, &n->items[i], &n->items[i + 1], ret);
         if (r < 0)
             return r;
     }
     if (!node_find(n, "expect"))
-        return fail(p, n, "a test without 'expect'");
+        return rules_fail(p, n, "a test without 'expect'");
     fill_defaults(p->rs, ret);
     return 0;
 }

@@ -38,7 +38,7 @@ struct decide {
 
 /* --- obligations */
 
-static void oblige(struct rules_obligations *o, const struct rules_obligations *more)
+static void obligations_add(struct rules_obligations *o, const struct rules_obligations *more)
 {
     for (int i = 0; i < _RULES_LIMIT_MAX; i++) {
         double v = rules_limit_get(&more->caps, i);
@@ -68,7 +68,7 @@ static int find_allow(struct decide *d, const struct rules_subject *s)
     for (size_t i = 0; i < rs->n_rules; i++)
         if (d->applies[i] && rs->rules[i].has_verdict && rs->rules[i].verdict == VERDICT_ALLOW &&
             rules_match_subject(&rs->rules[i], s, false, &d->look) == MATCH_YES) {
-            oblige(&d->obligations, &rs->rules[i].obligations);
+            obligations_add(&d->obligations, &rs->rules[i].obligations);
             return (int)i;
         }
     return -1;
@@ -91,13 +91,13 @@ static enum risk risk_of(const struct rules_rule *rule)
 }
 
 /* Takes a rule into account that asks or denies, or only obliges. */
-static void weigh(struct decide *d, struct outcome *o, int index, bool named)
+static void weigh_rule(struct decide *d, struct outcome *o, int index, bool named)
 {
     const struct rules_rule *rule = &d->look.rs->rules[index];
     enum match m = rules_match_subject(rule, &o->subject, named, &d->look);
     if (m == MATCH_NO)
         return;
-    oblige(&d->obligations, &rule->obligations);
+    obligations_add(&d->obligations, &rule->obligations);
     if (!rule->has_verdict)
         return;
     enum verdict v =
@@ -137,7 +137,7 @@ static void settle_without_rule(const struct ruleset *rs, struct outcome *o, int
     }
 }
 
-static void judge(struct decide *d, struct rules_subject subject)
+static void judge_subject(struct decide *d, struct rules_subject subject)
 {
     const struct ruleset *rs = d->look.rs;
     struct outcome o = {.subject = subject, .by = BY_NONE, .would = BY_NONE};
@@ -145,7 +145,7 @@ static void judge(struct decide *d, struct rules_subject subject)
     bool named = names_command(d, allow);
     for (size_t i = 0; i < rs->n_rules; i++)
         if (d->applies[i] && !(rs->rules[i].has_verdict && rs->rules[i].verdict == VERDICT_ALLOW))
-            weigh(d, &o, (int)i, named);
+            weigh_rule(d, &o, (int)i, named);
     if (o.by == BY_NONE)
         settle_without_rule(rs, &o, allow);
     else if (o.would == BY_NONE)
@@ -183,10 +183,10 @@ static void judge_environment(struct decide *d, char *const *env)
 static void judge_command(struct decide *d, const struct shell_command *c)
 {
     if (c->n_words || c->opaque)
-        judge(d, (struct rules_subject){.command = c});
+        judge_subject(d, (struct rules_subject){.command = c});
     for (size_t i = 0; i < c->n_redirects; i++)
         if (!c->redirects[i].inside && !is_harmless_target(&c->redirects[i].target))
-            judge(d, (struct rules_subject){.redirect = &c->redirects[i], .owner = c});
+            judge_subject(d, (struct rules_subject){.redirect = &c->redirects[i], .owner = c});
 }
 
 /* Each change of directory may or may not have happened before a command runs. */
@@ -220,9 +220,9 @@ static void decide_all(struct decide *d)
         judge_environment(d, call->sandbox_env);
     }
     if (d->environment.opaque)
-        judge(d, (struct rules_subject){.command = &d->environment});
+        judge_subject(d, (struct rules_subject){.command = &d->environment});
     if (!call->argv || call->n_paths || call->host)
-        judge(d, (struct rules_subject){0});
+        judge_subject(d, (struct rules_subject){0});
 }
 
 static void decide_done(struct decide *d)
@@ -234,7 +234,7 @@ static void decide_done(struct decide *d)
 }
 
 /* NULL when nothing of the call needs leave: "sh -c ''". */
-static const struct outcome *strictest(const struct decide *d)
+static const struct outcome *strictest_outcome(const struct decide *d)
 {
     const struct outcome *best = NULL;
     for (size_t i = 0; i < d->n_outcomes; i++) {
@@ -257,7 +257,8 @@ static const char *name_of(const struct ruleset *rs, int by)
 }
 
 /* What the subject is, for people: at most max bytes, valid UTF-8. The caller frees it. */
-static char *describe(const struct rules_subject *s, const struct rules_call *call, size_t max)
+static char *subject_describe(const struct rules_subject *s, const struct rules_call *call,
+                              size_t max)
 {
     _cleanup_free_ char *text = NULL;
     if (s->command) {
@@ -284,7 +285,7 @@ static void explain_in_words(const struct decide *d, const struct outcome *o, ch
                              size_t size)
 {
     const struct ruleset *rs = d->look.rs;
-    _cleanup_free_ char *what = describe(&o->subject, d->look.call, REASON_COMMAND_MAX);
+    _cleanup_free_ char *what = subject_describe(&o->subject, d->look.call, REASON_COMMAND_MAX);
     const struct shell_command *c = o->subject.command;
     char text[512];
     if (o->by == BY_UNKNOWN)
@@ -307,10 +308,10 @@ static void explain_in_words(const struct decide *d, const struct outcome *o, ch
     out[len] = 0;
 }
 
-static void conclude(const struct decide *d, struct rules_decision *ret)
+static void decision_conclude(const struct decide *d, struct rules_decision *ret)
 {
     const struct ruleset *rs = d->look.rs;
-    const struct outcome *o = strictest(d);
+    const struct outcome *o = strictest_outcome(d);
     *ret = (struct rules_decision){.obligations = d->obligations};
     if (!o) {
         ret->verdict = rs->fallback;
@@ -346,14 +347,14 @@ void ruleset_decide(const struct ruleset *rs, const struct rules_call *call,
     }
     struct decide d = {.look = {.rs = rs, .call = call, .budget = RULES_STEPS_MAX}};
     decide_all(&d);
-    conclude(&d, ret);
+    decision_conclude(&d, ret);
     decide_done(&d);
 }
 
 static json_t *outcome_to_json(const struct decide *d, const struct outcome *o)
 {
     const struct shell_command *c = o->subject.command;
-    _cleanup_free_ char *what = describe(&o->subject, d->look.call, 4000);
+    _cleanup_free_ char *what = subject_describe(&o->subject, d->look.call, 4000);
     json_t *json =
         json_pack("{s:s,s:s,s:s}", "kind",
                   c                     ? "command"
@@ -383,7 +384,7 @@ json_t *ruleset_explain(const struct ruleset *rs, const struct rules_call *call)
     struct decide d = {.look = {.rs = rs, .call = call, .budget = RULES_STEPS_MAX}};
     if (rs) {
         decide_all(&d);
-        conclude(&d, &r);
+        decision_conclude(&d, &r);
         for (size_t i = 0; i < d.n_outcomes; i++)
             json_array_append_new(parts, outcome_to_json(&d, &d.outcomes[i]));
     } else {

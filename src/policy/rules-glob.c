@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All places of the pattern that the text so far can have led to are carried along, so that a
- * pattern costs at most its length for each byte of text, whatever is in either. */
+ * pattern costs at most its length for each byte of text, whatever is in either. Most patterns
+ * begin with a directory's name and most texts are elsewhere, which the first bytes tell. */
 #include "policy/rules-glob.h"
 
 #include <string.h>
@@ -34,7 +35,7 @@ static bool star_takes(const struct glob *g, size_t i, bool slash)
 }
 
 /* A star may match nothing: then the place behind it is one as well. */
-static void add(const struct glob *g, bool *set, size_t i)
+static void glob_add_place(const struct glob *g, bool *set, size_t i)
 {
     for (;;) {
         set[i] = true;
@@ -63,9 +64,9 @@ static void step_byte(struct glob *g, char c)
             continue;
         if (star_at(g, i)) {
             if (star_takes(g, i, c == '/'))
-                add(g, g->then, i);
+                glob_add_place(g, g->then, i);
         } else if (step_literal(g, i, c)) {
-            add(g, g->then, step_literal(g, i, c));
+            glob_add_place(g, g->then, step_literal(g, i, c));
         }
     }
 }
@@ -78,9 +79,9 @@ static void step_one(struct glob *g, bool dot)
             continue;
         size_t escape = g->p[i] == '\\' && i + 1 < g->len;
         if (star_at(g, i))
-            add(g, g->then, i);
+            glob_add_place(g, g->then, i);
         else if (g->p[i + escape] != '/' && (dot || g->p[i + escape] != '.'))
-            add(g, g->then, i + escape + 1);
+            glob_add_place(g, g->then, i + escape + 1);
     }
 }
 
@@ -116,12 +117,40 @@ static bool any_left(const struct glob *g)
     return memchr(g->now, true, g->len + 1) != NULL;
 }
 
-static enum match run(const char *pattern, size_t len, const char *text, bool path, size_t *budget)
+static bool is_hole(char c)
 {
-    struct glob g = {.p = pattern, .len = len, .path = path};
-    bool holes = false, start = true;
-    add(&g, g.now, 0);
-    for (; *text; text++) {
+    return c >= SHELL_ANY && c <= SHELL_ONE;
+}
+
+/* How many bytes both begin with that mean nothing but themselves. *ret_differ: the next ones mean
+ * themselves as well, and differ. */
+static size_t common_start(const char *pattern, size_t len, const char *text, bool *ret_differ)
+{
+    size_t i = 0;
+    *ret_differ = false;
+    for (; i < len && !strchr("*?\\", pattern[i]) && !is_hole(text[i]); i++)
+        if (pattern[i] != text[i]) {
+            *ret_differ = true;
+            break;
+        }
+    return i;
+}
+
+static enum match glob_run(const char *pattern, size_t len, const char *text, bool path,
+                           size_t *budget)
+{
+    bool differ;
+    size_t same = common_start(pattern, len, text, &differ);
+    if (differ)
+        return MATCH_NO;
+    bool holes = false, start = !same || text[same - 1] == '/';
+    struct glob g;
+    g.p = pattern + same;
+    g.len = len -= same;
+    g.path = path;
+    memset(g.now, 0, len + 1);
+    glob_add_place(&g, g.now, 0);
+    for (text += same; *text; text++) {
         if (*budget < len + 1) {
             *budget = 0;
             return MATCH_MAYBE;
@@ -137,7 +166,7 @@ static enum match run(const char *pattern, size_t len, const char *text, bool pa
         else
             step_byte(&g, *text);
         start = *text == '/';
-        holes |= *text >= SHELL_ANY && *text <= SHELL_ONE;
+        holes |= is_hole(*text);
         memcpy(g.now, g.then, len + 1);
         if (!any_left(&g))
             return MATCH_NO;
@@ -151,7 +180,7 @@ enum match glob_match_name(const char *pattern, const char *text, size_t *budget
 {
     if (strcmp(pattern, "*") == 0)
         return MATCH_YES;
-    return run(pattern, strlen(pattern), text, false, budget);
+    return glob_run(pattern, strlen(pattern), text, false, budget);
 }
 
 /* Names made by the shell from what is in a directory are below that directory. */
@@ -171,8 +200,8 @@ static enum match match_below(const char *pattern, size_t len, const char *text,
         return MATCH_NO;
     memcpy(directory, text, known - 1);
     directory[known - 1] = 0;
-    enum match m = run(pattern, len - 3, directory, true, budget);
-    return m == MATCH_YES ? m : run(pattern, len, directory, true, budget);
+    enum match m = glob_run(pattern, len - 3, directory, true, budget);
+    return m == MATCH_YES ? m : glob_run(pattern, len, directory, true, budget);
 }
 
 enum match glob_match_path(const char *pattern, const char *text, size_t *budget)
@@ -180,9 +209,9 @@ enum match glob_match_path(const char *pattern, const char *text, size_t *budget
     size_t len = strlen(pattern);
     if (strcmp(pattern, "**") == 0)
         return MATCH_YES;
-    enum match m = run(pattern, len, text, true, budget);
+    enum match m = glob_run(pattern, len, text, true, budget);
     if (m != MATCH_YES && len > 3 && strcmp(pattern + len - 3, "/**") == 0)
-        m = match_or(m, run(pattern, len - 3, text, true, budget));
+        m = match_or(m, glob_run(pattern, len - 3, text, true, budget));
     if (m == MATCH_MAYBE && match_below(pattern, len, text, budget) == MATCH_YES)
         m = MATCH_YES;
     return m;

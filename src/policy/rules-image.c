@@ -15,8 +15,6 @@
 #define DIGEST_PREFIX "sha256:"
 #define DIGEST_LEN    (7 + 64)
 
-#define fail(p, n, ...) node_error((n), (p)->rs->name, (p)->err, __VA_ARGS__)
-
 /* --- patterns */
 
 static bool is_digest(const char *text)
@@ -32,7 +30,7 @@ static size_t registry_length(const char *pattern)
     return pattern[n] && strcspn(pattern, ".:*") < n ? n : 0;
 }
 
-static const char *complaint(const char *pattern)
+static const char *pattern_complaint(const char *pattern)
 {
     size_t registry = registry_length(pattern);
     for (const char *c = pattern; *c; c++)
@@ -55,10 +53,10 @@ static int parse_patterns(struct rules_parse *p, const struct node *n, char ***r
 {
     int r = rules_parse_list(p, n, ret);
     for (size_t i = 0; r >= 0 && (*ret)[i]; i++) {
-        const char *why = complaint((*ret)[i]);
+        const char *why = pattern_complaint((*ret)[i]);
         if (why)
-            r = fail(p, n->type == NODE_LIST ? &n->items[i] : n, "'%.100s' is no image pattern: %s",
-                     (*ret)[i], why);
+            r = rules_fail(p, n->type == NODE_LIST ? &n->items[i] : n,
+                           "'%.100s' is no image pattern: %s", (*ret)[i], why);
     }
     return r;
 }

@@ -108,6 +108,8 @@ struct rules_parse {
     struct ruleset *rs;
     struct error *err;
 };
+/* Refuses a file for what one of its nodes says. */
+#define rules_fail(p, n, ...) node_error((n), (p)->rs->name, (p)->err, __VA_ARGS__)
 /* rules-rule.c */
 int rules_parse_rule(struct rules_parse *p, const struct node *n, struct rules_rule *rule);
 int rules_parse_minutes(const char *text); /* of the day, from "09:30"; -1: it is no such text */

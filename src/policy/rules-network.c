@@ -7,7 +7,7 @@
 
 /* A person cannot be asked about an address that a name led to, so such a rule closes it; about a
  * name the person was asked before. */
-static bool closes(const struct rules_decision *d, const struct rule *host)
+static bool decision_closes_host(const struct rules_decision *d, const struct rule *host)
 {
     return d->verdict == VERDICT_DENY || d->obligations.strip_network ||
            (d->verdict == VERDICT_ASK && host->kind == RULE_NETWORK);
@@ -27,7 +27,7 @@ char **ruleset_denied_hosts(const struct ruleset *rs, const struct rules_call *c
             _cleanup_free_ char *host = rule_format(&rule->hosts.rules[k]);
             one.reach = host;
             ruleset_decide(rs, &one, &d);
-            if (!closes(&d, &rule->hosts.rules[k]))
+            if (!decision_closes_host(&d, &rule->hosts.rules[k]))
                 continue;
             out = xrealloc(out, (n + 2) * sizeof(*out));
             out[n++] = steal_ptr(host);

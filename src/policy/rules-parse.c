@@ -7,14 +7,12 @@
 #include "base/path.h"
 #include "policy/rules-internal.h"
 
-#define fail(p, n, ...) node_error((n), (p)->rs->name, (p)->err, __VA_ARGS__)
-
 static int parse_rules(struct rules_parse *p, const struct node *n)
 {
     if (n->type != NODE_LIST)
-        return fail(p, n, "'rules' is a list");
+        return rules_fail(p, n, "'rules' is a list");
     if (n->n_items > RULES_MAX)
-        return fail(p, n, "more than %d rules", RULES_MAX);
+        return rules_fail(p, n, "more than %d rules", RULES_MAX);
     p->rs->rules = xcalloc(n->n_items + 1, sizeof(*p->rs->rules));
     for (size_t i = 0; i < n->n_items; i++) {
         int r = rules_parse_rule(p, &n->items[i], &p->rs->rules[p->rs->n_rules++]);
@@ -27,9 +25,9 @@ static int parse_rules(struct rules_parse *p, const struct node *n)
 static int parse_cases(struct rules_parse *p, const struct node *n)
 {
     if (n->type != NODE_LIST)
-        return fail(p, n, "'tests' is a list");
+        return rules_fail(p, n, "'tests' is a list");
     if (n->n_items > RULES_TESTS_MAX)
-        return fail(p, n, "more than %d tests", RULES_TESTS_MAX);
+        return rules_fail(p, n, "more than %d tests", RULES_TESTS_MAX);
     p->rs->cases = xcalloc(n->n_items + 1, sizeof(*p->rs->cases));
     for (size_t i = 0; i < n->n_items; i++) {
         int r = rules_case_parse(p, &n->items[i], &p->rs->cases[p->rs->n_cases++]);
@@ -42,7 +40,7 @@ static int parse_cases(struct rules_parse *p, const struct node *n)
 static int parse_version(struct rules_parse *p, const struct node *n)
 {
     if (n->type != NODE_TEXT || strcmp(n->text, "1") != 0)
-        return fail(p, n, "this version reads policies of version 1");
+        return rules_fail(p, n, "this version reads policies of version 1");
     return 0;
 }
 
@@ -55,7 +53,7 @@ static int parse_unknown(struct rules_parse *p, const struct node *n)
 {
     int r = rules_parse_verdict(p, n, &p->rs->unknown);
     if (r >= 0 && p->rs->unknown == VERDICT_ALLOW)
-        return fail(p, n, "what is not known is never allowed: ask or deny");
+        return rules_fail(p, n, "what is not known is never allowed: ask or deny");
     return r;
 }
 
@@ -67,7 +65,7 @@ static int parse_timezone(struct rules_parse *p, const struct node *n)
         return 0;
     int minutes = strlen(t) == 6 && (*t == '+' || *t == '-') ? rules_parse_minutes(t + 1) : -1;
     if (minutes < 0 || minutes > 14 * 60)
-        return fail(p, n, "utc or an offset such as \"+02:00\" is expected");
+        return rules_fail(p, n, "utc or an offset such as \"+02:00\" is expected");
     p->rs->utc_offset_s = (*t == '-' ? -60 : 60) * minutes;
     return 0;
 }
@@ -79,7 +77,7 @@ static int parse_directory(struct rules_parse *p, const struct node *n, char **r
     if (r < 0)
         return r;
     if (!path_is_clean(text) || !glob_is_literal(text))
-        return fail(p, n, "an absolute path without patterns is expected");
+        return rules_fail(p, n, "an absolute path without patterns is expected");
     free(*ret);
     *ret = xstrdup(strcmp(text, "/") == 0 ? "" : text);
     return 0;
@@ -126,7 +124,7 @@ static int check_keys(struct rules_parse *p, const struct node *root)
         while (k < ELEMENTS(file_keys) && strcmp(file_keys[k].key.name, root->items[i].text) != 0)
             k++;
         if (k == ELEMENTS(file_keys))
-            return fail(p, &root->items[i], "unknown key '%.40s'", root->items[i].text);
+            return rules_fail(p, &root->items[i], "unknown key '%.40s'", root->items[i].text);
     }
     return 0;
 }
@@ -137,14 +135,14 @@ int rules_parse_tree(struct ruleset *rs, const struct node *root, struct error *
     rs->workspace = xstrdup("/workspace");
     rs->home = xstrdup("/home/sandbox");
     if (root->type != NODE_MAP)
-        return fail(&p, root, "not a map of keys and values");
+        return rules_fail(&p, root, "not a map of keys and values");
     int r = check_keys(&p, root);
     for (size_t i = 0; r >= 0 && i < ELEMENTS(file_keys); i++) {
         const struct node *value = node_find(root, file_keys[i].key.name);
         if (value)
             r = file_keys[i].parse(&p, value);
         else if (file_keys[i].required)
-            r = fail(&p, root, "'%s' is missing", file_keys[i].key.name);
+            r = rules_fail(&p, root, "'%s' is missing", file_keys[i].key.name);
         if (r >= 0 && strcmp(file_keys[i].key.name, "unknown") == 0 && rs->unknown < rs->fallback)
             rs->unknown = rs->fallback; /* never looser than what nothing speaks of */
         if (r >= 0 && strcmp(file_keys[i].key.name, "unknown") == 0 && rs->unknown < VERDICT_ASK)

@@ -35,7 +35,7 @@ char *rules_normalize(const char *path)
     return text;
 }
 
-static char *join(const char *base, const char *rest)
+static char *join_path(const char *base, const char *rest)
 {
     _cleanup_free_ char *whole = xasprintf("%s/%s", base, rest);
     return rules_normalize(whole);
@@ -47,11 +47,11 @@ char *rules_word_path(const struct ruleset *rs, const char *text, const char *cw
     if (text[0] == '/')
         return rules_normalize(text);
     if (text[0] == '~' && (!text[1] || text[1] == '/'))
-        return join(rs ? rs->home : "~", text + 1);
+        return join_path(rs ? rs->home : "~", text + 1);
     if (text[0] == '~' || text[0] == SHELL_ANY)
         return xstrdup(any);
     /* From an unknown place, a name without ".." is at least known to end so. */
     if (!cwd && (strncmp(text, "..", 2) == 0 || strstr(text, "/..")))
         return xstrdup(any);
-    return join(cwd ? cwd : (const char[]){'/', SHELL_ANY, 0}, text);
+    return join_path(cwd ? cwd : (const char[]){'/', SHELL_ANY, 0}, text);
 }

@@ -10,8 +10,6 @@
 #include "base/error.h"
 #include "policy/rules-internal.h"
 
-#define fail(p, n, ...) node_error((n), (p)->rs->name, (p)->err, __VA_ARGS__)
-
 /* --- conditions of a rule */
 
 static int parse_keys(struct rules_parse *p, const struct node *n, struct rules_rule *rule)
@@ -62,10 +60,11 @@ static int parse_commands(struct rules_parse *p, const struct node *n, struct ru
     rule->commands = xcalloc(strv_length(list), sizeof(*rule->commands));
     for (size_t i = 0; list[i]; i++)
         if (command_pattern_parse(list[i], &rule->commands[rule->n_commands++]) < 0)
-            return fail(p, n->type == NODE_LIST ? &n->items[i] : n,
-                        "'%.100s' is no command pattern: words with spaces between, quotes closed, "
-                        "the name first",
-                        list[i]);
+            return rules_fail(
+                p, n->type == NODE_LIST ? &n->items[i] : n,
+                "'%.100s' is no command pattern: words with spaces between, quotes closed, "
+                "the name first",
+                list[i]);
     return 0;
 }
 
@@ -83,9 +82,9 @@ static int parse_globs(struct rules_parse *p, const struct node *n, char ***ret)
         size_t len = strlen(t);
         if (strstr(t, "/../") || strstr(t, "/./") || strstr(t, "//") || len > RULES_PATTERN_MAX ||
             (len > 1 && t[len - 1] == '/') || (len > 2 && strcmp(t + len - 3, "/..") == 0))
-            r = fail(p, n->type == NODE_LIST ? &n->items[i] : n,
-                     "'%.100s' is no path pattern: no '//', '.' or '..' in it, no '/' at its end",
-                     g);
+            r = rules_fail(
+                p, n->type == NODE_LIST ? &n->items[i] : n,
+                "'%.100s' is no path pattern: no '//', '.' or '..' in it, no '/' at its end", g);
         if (whole) {
             free(g);
             (*ret)[i] = whole;
@@ -116,10 +115,10 @@ static int parse_hosts(struct rules_parse *p, const struct node *n, struct rules
     rule->has_hosts = true;
     for (size_t i = 0; r >= 0 && list[i]; i++)
         if (rule_list_add(&rule->hosts, list[i]) < 0)
-            r = fail(p, n->type == NODE_LIST ? &n->items[i] : n,
-                     "'%.100s' is no host: a name, *.name, an address or a network, with or "
-                     "without :port",
-                     list[i]);
+            r = rules_fail(p, n->type == NODE_LIST ? &n->items[i] : n,
+                           "'%.100s' is no host: a name, *.name, an address or a network, with or "
+                           "without :port",
+                           list[i]);
     return r;
 }
 
@@ -132,7 +131,7 @@ static int parse_limit_test(struct rules_parse *p, const struct node *n, struct 
         return r;
     bool above = text[0] == '>', equal = (above || text[0] == '<') && text[1] == '=';
     if (!above && text[0] != '<')
-        return fail(p, n, "a comparison such as \">512\" is expected");
+        return rules_fail(p, n, "a comparison such as \">512\" is expected");
     t->op = above ? equal ? LIMIT_AT_LEAST : LIMIT_ABOVE : equal ? LIMIT_AT_MOST : LIMIT_BELOW;
     text += 1 + equal;
     return rules_parse_number(p, n, text + strspn(text, " "), &t->value);
@@ -141,12 +140,13 @@ static int parse_limit_test(struct rules_parse *p, const struct node *n, struct 
 static int parse_limit_tests(struct rules_parse *p, const struct node *n, struct rules_rule *rule)
 {
     if (n->type != NODE_MAP || n->n_items == 0)
-        return fail(p, n, "a map of limits is expected");
+        return rules_fail(p, n, "a map of limits is expected");
     for (size_t i = 0; i + 1 < n->n_items; i += 2) {
         struct limit_test *t = &rule->limits[rule->n_limits];
         int r = rules_find_limit(p, &n->items[i], &t->index);
-        if (r >= 0)
-            r = parse_limit_test(p, &n->items[i + 1], t);
+        if (r < 0)
+            return r;
+        r = parse_limit_test(p, &n->items[i + 1], t);
         if (r < 0)
             return r;
         rule->n_limits++;
@@ -172,8 +172,8 @@ static int parse_days(struct rules_parse *p, const struct node *n, struct rules_
         int from = find_day(list[i]);
         int to = len == 7 && list[i][3] == '-' ? find_day(list[i] + 4) : len == 3 ? from : -1;
         if (from < 0 || to < 0)
-            return fail(p, n->type == NODE_LIST ? &n->items[i] : n,
-                        "'%.40s' is no day: mon, or mon-fri", list[i]);
+            return rules_fail(p, n->type == NODE_LIST ? &n->items[i] : n,
+                              "'%.40s' is no day: mon, or mon-fri", list[i]);
         for (int d = from;; d = (d + 1) % 7) {
             rule->days |= 1u << d;
             if (d == to)
@@ -197,14 +197,14 @@ static int parse_hours(struct rules_parse *p, const struct node *n, struct rules
     _cleanup_strv_ char **list = NULL;
     int r = rules_parse_list(p, n, &list);
     if (r >= 0 && strv_length(list) > RULES_HOURS_MAX)
-        return fail(p, n, "more than %d items", RULES_HOURS_MAX);
+        return rules_fail(p, n, "more than %d items", RULES_HOURS_MAX);
     for (size_t i = 0; r >= 0 && list[i]; i++) {
         bool shape = strlen(list[i]) == 11 && list[i][5] == '-';
         int from = shape ? rules_parse_minutes(list[i]) : -1;
         int to = shape ? rules_parse_minutes(list[i] + 6) : -1;
         if (from < 0 || to < 0)
-            return fail(p, n->type == NODE_LIST ? &n->items[i] : n,
-                        "'%.40s' are no hours: \"09:00-17:30\"", list[i]);
+            return rules_fail(p, n->type == NODE_LIST ? &n->items[i] : n,
+                              "'%.40s' are no hours: \"09:00-17:30\"", list[i]);
         rule->hours[rule->n_hours].from = from;
         rule->hours[rule->n_hours++].to = to;
     }
@@ -221,9 +221,10 @@ static int parse_id(struct rules_parse *p, const struct node *n, struct rules_ru
         return r;
     for (const char *c = text; *c; c++)
         if (!isalnum((unsigned char)*c) && !strchr("-_./:", *c))
-            return fail(p, n, "an id has letters, digits and -_./: only");
+            return rules_fail(p, n, "an id has letters, digits and -_./: only");
     if (strcmp(text, "default") == 0 || strcmp(text, "unknown") == 0)
-        return fail(p, n, "'%s' is what decides when no rule does; give the rule another id", text);
+        return rules_fail(p, n, "'%s' is what decides when no rule does; give the rule another id",
+                          text);
     rule->id = xstrdup(text);
     return 0;
 }
@@ -255,7 +256,7 @@ static int parse_redact(struct rules_parse *p, const struct node *n, struct rule
     int r = rules_parse_list(p, n, &list);
     for (size_t i = 0; r >= 0 && list[i]; i++) {
         if (strcmp(list[i], "args") != 0)
-            r = fail(
+            r = rules_fail(
                 p, n,
                 "'%.40s' cannot be redacted, only args can: output is never recorded but as a hash",
                 list[i]);
@@ -270,7 +271,7 @@ static int parse_min_runtime(struct rules_parse *p, const struct node *n,
     const char *text;
     int r = rules_parse_text(p, n, sizeof(o->min_runtime) - 1, &text);
     if (r >= 0 && rules_runtime_rank(text) < 0)
-        return fail(p, n, "'%s' is no runtime", text);
+        return rules_fail(p, n, "'%s' is no runtime", text);
     if (r >= 0)
         snprintf(o->min_runtime, sizeof(o->min_runtime), "%s", text);
     return r;
@@ -306,14 +307,15 @@ static int parse_obligation(struct rules_parse *p, const struct node *key, const
     for (size_t i = 0; i < ELEMENTS(require_keys); i++)
         if (strcmp(require_keys[i].key.name, key->text) == 0)
             return require_keys[i].parse(p, value, o);
-    return fail(p, key, "unknown key '%.40s': runtime, limits, no_network or redact", key->text);
+    return rules_fail(p, key, "unknown key '%.40s': runtime, limits, no_network or redact",
+                      key->text);
 }
 
 static int parse_require(struct rules_parse *p, const struct node *n, struct rules_rule *rule)
 {
     int r = 0;
     if (n->type != NODE_MAP || n->n_items == 0)
-        return fail(p, n, "a map is expected");
+        return rules_fail(p, n, "a map is expected");
     for (size_t i = 0; r >= 0 && i + 1 < n->n_items; i += 2)
         r = parse_obligation(p, &n->items[i], &n->items[i + 1], &rule->obligations);
     return r;
@@ -371,19 +373,19 @@ static int parse_member(struct rules_parse *p, const struct node *key, const str
             rule->needs_call = rule->needs_call || !rule_keys[i].is_early;
             return rule_keys[i].parse(p, value, rule);
         }
-    return fail(p, key, "unknown key '%.40s' in a rule", key->text);
+    return rules_fail(p, key, "unknown key '%.40s' in a rule", key->text);
 }
 
 static int check_rule(struct rules_parse *p, const struct node *n, const struct rules_rule *rule)
 {
     if (!rule->id)
-        return fail(p, n, "a rule without 'id'");
+        return rules_fail(p, n, "a rule without 'id'");
     if (!rule->has_verdict && !node_find(n, "require"))
-        return fail(p, n, "rule '%s' has neither 'verdict' nor 'require'", rule->id);
+        return rules_fail(p, n, "rule '%s' has neither 'verdict' nor 'require'", rule->id);
     for (size_t i = 0; i + 1 < p->rs->n_rules; i++)
         if (strcmp(p->rs->rules[i].id, rule->id) == 0)
-            return fail(p, n, "rule '%s' is there twice, first in line %zu", rule->id,
-                        p->rs->rules[i].line);
+            return rules_fail(p, n, "rule '%s' is there twice, first in line %zu", rule->id,
+                              p->rs->rules[i].line);
     return 0;
 }
 
@@ -391,7 +393,7 @@ int rules_parse_rule(struct rules_parse *p, const struct node *n, struct rules_r
 {
     *rule = (struct rules_rule){.line = n->line, .severity = -1, .risk = RISK_MEDIUM};
     if (n->type != NODE_MAP)
-        return fail(p, n, "a rule is a map");
+        return rules_fail(p, n, "a rule is a map");
     for (size_t i = 0; i + 1 < n->n_items; i += 2) {
         int r = parse_member(p, &n->items[i], &n->items[i + 1], rule);
         if (r < 0)

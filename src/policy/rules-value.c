@@ -11,19 +11,17 @@
 #include "policy/policy.h"
 #include "policy/rules-internal.h"
 
-#define fail(p, n, ...) node_error((n), (p)->rs->name, (p)->err, __VA_ARGS__)
-
 int rules_parse_text(struct rules_parse *p, const struct node *n, size_t max, const char **ret)
 {
     if (n->type != NODE_TEXT)
-        return fail(p, n, "a plain value is expected");
+        return rules_fail(p, n, "a plain value is expected");
     if (!*n->text)
-        return fail(p, n, "the value is empty");
+        return rules_fail(p, n, "the value is empty");
     if (strlen(n->text) > max)
-        return fail(p, n, "longer than %zu bytes", max);
+        return rules_fail(p, n, "longer than %zu bytes", max);
     for (const char *c = n->text; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            return fail(p, n, "a control character in a value");
+            return rules_fail(p, n, "a control character in a value");
     *ret = n->text;
     return 0;
 }
@@ -34,9 +32,9 @@ int rules_parse_list(struct rules_parse *p, const struct node *n, char ***ret)
     const struct node *items = n->type == NODE_LIST ? n->items : n;
     size_t count = n->type == NODE_LIST ? n->n_items : 1;
     if (count == 0)
-        return fail(p, n, "the list is empty");
+        return rules_fail(p, n, "the list is empty");
     if (count > RULES_LIST_MAX)
-        return fail(p, n, "more than %d items", RULES_LIST_MAX);
+        return rules_fail(p, n, "more than %d items", RULES_LIST_MAX);
     _cleanup_strv_ char **list = xcalloc(count + 1, sizeof(*list));
     for (size_t i = 0; i < count; i++) {
         const char *text;
@@ -53,7 +51,7 @@ int rules_parse_verdict(struct rules_parse *p, const struct node *n, enum verdic
 {
     int v = n->type == NODE_TEXT ? verdict_find(n->text) : -1;
     if (v < 0)
-        return fail(p, n, "one of allow, ask and deny is expected");
+        return rules_fail(p, n, "one of allow, ask and deny is expected");
     *ret = (enum verdict)v;
     return 0;
 }
@@ -62,7 +60,7 @@ int rules_parse_risk(struct rules_parse *p, const struct node *n, enum risk *ret
 {
     int v = n->type == NODE_TEXT ? risk_find(n->text) : -1;
     if (v < 0)
-        return fail(p, n, "one of low, medium, high and critical is expected");
+        return rules_fail(p, n, "one of low, medium, high and critical is expected");
     *ret = (enum risk)v;
     return 0;
 }
@@ -71,7 +69,7 @@ int rules_parse_bool(struct rules_parse *p, const struct node *n, bool *ret)
 {
     bool yes = n->type == NODE_TEXT && strcmp(n->text, "true") == 0;
     if (!yes && (n->type != NODE_TEXT || strcmp(n->text, "false") != 0))
-        return fail(p, n, "true or false is expected");
+        return rules_fail(p, n, "true or false is expected");
     *ret = yes;
     return 0;
 }
@@ -84,8 +82,9 @@ int rules_parse_roles(struct rules_parse *p, const struct node *n, unsigned *ret
         unsigned role = role_find(names[i], strlen(names[i]));
         *ret |= role;
         if (!role)
-            r = fail(p, n->type == NODE_LIST ? &n->items[i] : n,
-                     "'%.40s' is no role: agent, operator, approver, auditor or admin", names[i]);
+            r = rules_fail(p, n->type == NODE_LIST ? &n->items[i] : n,
+                           "'%.40s' is no role: agent, operator, approver, auditor or admin",
+                           names[i]);
     }
     return r;
 }
@@ -104,8 +103,8 @@ int rules_parse_capabilities(struct rules_parse *p, const struct node *n, unsign
         while (k < ELEMENTS(table) && strcmp(table[k].name, names[i]) != 0)
             k++;
         if (k == ELEMENTS(table))
-            return fail(p, n->type == NODE_LIST ? &n->items[i] : n,
-                        "'%.40s' is no capability: network, file or unsafe", names[i]);
+            return rules_fail(p, n->type == NODE_LIST ? &n->items[i] : n,
+                              "'%.40s' is no capability: network, file or unsafe", names[i]);
         *ret |= table[k].bit;
     }
     return r;
@@ -118,10 +117,10 @@ int rules_find_limit(struct rules_parse *p, const struct node *key, int *ret)
             *ret = i;
             return 0;
         }
-    return fail(p, key,
-                "'%.40s' is no limit: memory_mb, disk_mb, io_mb_per_s, cpu_cores, "
-                "max_processes, open_files or timeout_s",
-                key->text);
+    return rules_fail(p, key,
+                      "'%.40s' is no limit: memory_mb, disk_mb, io_mb_per_s, cpu_cores, "
+                      "max_processes, open_files or timeout_s",
+                      key->text);
 }
 
 int rules_parse_number(struct rules_parse *p, const struct node *n, const char *text, double *ret)
@@ -129,7 +128,7 @@ int rules_parse_number(struct rules_parse *p, const struct node *n, const char *
     char *end;
     double v = isdigit((unsigned char)*text) ? strtod(text, &end) : (end = (char *)text, 0);
     if (end == text || *end || !isfinite(v) || v <= 0 || v > 1e9)
-        return fail(p, n, "a number above 0 is expected");
+        return rules_fail(p, n, "a number above 0 is expected");
     *ret = v;
     return 0;
 }
@@ -138,21 +137,24 @@ int rules_parse_number(struct rules_parse *p, const struct node *n, const char *
 int rules_parse_limits(struct rules_parse *p, const struct node *n, struct rules_limits *ret)
 {
     if (n->type != NODE_MAP)
-        return fail(p, n, "a map of limits is expected");
+        return rules_fail(p, n, "a map of limits is expected");
     for (size_t i = 0; i + 1 < n->n_items; i += 2) {
         int index;
         double v;
         const char *text;
         int r = rules_find_limit(p, &n->items[i], &index);
-        if (r >= 0)
-            r = rules_parse_text(p, &n->items[i + 1], 40, &text);
-        if (r >= 0)
-            r = rules_parse_number(p, &n->items[i + 1], text, &v);
+        if (r < 0)
+            return r;
+        r = rules_parse_text(p, &n->items[i + 1], 40, &text);
+        if (r < 0)
+            return r;
+        r = rules_parse_number(p, &n->items[i + 1], text, &v);
         if (r < 0)
             return r;
         if (!rules_limit_cap(ret, index, v))
-            return fail(p, &n->items[i + 1], "%s of %s cannot be enforced: it is %s",
-                        rules_limit(index)->name, text, v < 1 ? "too little" : "no whole number");
+            return rules_fail(p, &n->items[i + 1], "%s of %s cannot be enforced: it is %s",
+                              rules_limit(index)->name, text,
+                              v < 1 ? "too little" : "no whole number");
     }
     return 0;
 }

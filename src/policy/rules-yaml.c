@@ -76,7 +76,7 @@ static bool has_extras(const yaml_event_t *ev)
     }
 }
 
-static int next(struct reader *r, yaml_event_t *ev)
+static int next_event(struct reader *r, yaml_event_t *ev)
 {
     if (!yaml_parser_parse(&r->parser, ev)) {
         const char *why = r->parser.problem ? r->parser.problem : "cannot be read";
@@ -125,7 +125,7 @@ static int read_items(struct reader *r, size_t depth, struct node *ret)
 {
     for (;;) {
         yaml_event_t ev;
-        int rc = next(r, &ev);
+        int rc = next_event(r, &ev);
         if (rc < 0)
             return rc;
         if (ev.type == YAML_SEQUENCE_END_EVENT || ev.type == YAML_MAPPING_END_EVENT) {
@@ -169,7 +169,7 @@ static int read_document(struct reader *r, struct node *ret)
     bool found = false;
     for (;;) {
         yaml_event_t ev;
-        int rc = next(r, &ev);
+        int rc = next_event(r, &ev);
         if (rc < 0)
             return rc;
         yaml_event_type_t type = ev.type;

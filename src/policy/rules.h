@@ -48,7 +48,7 @@ const struct limit *rules_limit(int index);
 
 /* One call as far as it is known before it runs. All of it is borrowed. */
 struct rules_call {
-    const struct identity *who; /* NULL: nobody in particular, with no role */
+    const struct identity *who; /* NULL: the anonymous caller, with no role */
     const char *tool;           /* "exec", "shell", "code", "file.read", "calculator", ... */
     unsigned capabilities;      /* enum capability */
     /* Of what runs as a command, and NULL for tools that are code of ours: ("sh", "-c", LINE) is

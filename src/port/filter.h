@@ -32,7 +32,7 @@ struct port_place {
 
 /* Whether a caller's header field goes in. Cookie does not: port_filter_cookies() makes another.
  * connection is the request's own Connection header, or NULL; Host, framing, Upgrade and
- * Authorization are for whoever writes the request. */
+ * Authorization are for the code that writes the request. */
 bool port_filter_inward(const char *name, const char *connection);
 /* Appends a Cookie header's value without cookies of ours; nothing where none is left. */
 void port_filter_cookies(const char *value, struct strbuf *out);

@@ -3,8 +3,8 @@
  *
  * The server is hostile. What it sends must have one meaning: every line ends in CRLF, a field name
  * is a token followed at once by a colon, nothing is folded, there are no control bytes, and the
- * body's length is said at most once and in one way. Everything else is refused, so that nobody
- * behind us can read another answer out of the same bytes. */
+ * body's length is said at most once and in one way. Everything else is refused, so that no client
+ * or proxy behind us can read another answer out of the same bytes. */
 #pragma once
 
 #include <stdbool.h>

@@ -75,7 +75,7 @@ static void call_end(struct port_call *c)
     loop_timer_close(&c->timer, on_timer_closed, c);
 }
 
-/* Its answer is whole, or the client was told why there is none. */
+/* Its answer is whole, or the client got an error that says why there is none. */
 static struct http_request *call_take_http(struct port_call *c)
 {
     struct http_request *http = steal_ptr(c->http);

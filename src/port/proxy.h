@@ -6,8 +6,9 @@
  * anew from what was parsed (net/parse.c), the answer from what port/head.h has parsed, through the
  * filter of port/filter.h. A WebSocket handshake that the server accepts joins the two connections.
  *
- * The caller is told what went wrong before an answer began: 502 where nothing listens, the server
- * left or does not keep to HTTP; 504 where it does not answer. After that the connection is cut. */
+ * The caller gets an error for what went wrong before an answer began: 502 where nothing listens,
+ * the server left or does not keep to HTTP; 504 where it does not answer. After that the connection
+ * is cut. */
 #pragma once
 
 #include <stdbool.h>

@@ -57,7 +57,7 @@ void traffic_token_revoke(struct traffic_tokens *t, const char *generation, cons
 json_t *traffic_tokens_list(struct traffic_tokens *t, const char *generation);
 json_t *traffic_token_to_json(const struct traffic_token *token);
 
-/* Whose secret it is, and alive; NULL: nobody's. */
+/* The live token of that secret; NULL: there is none. */
 const struct traffic_token *traffic_token_identify(struct traffic_tokens *t, const char *secret);
 /* The same of a cookie, which is for one port. */
 const struct traffic_token *traffic_token_identify_cookie(struct traffic_tokens *t,

@@ -26,12 +26,12 @@ enum engine_task {
     ENGINE_CREATE,
     ENGINE_ADOPT,  /* a container that runs already */
     ENGINE_REMOVE, /* whatever there is of it */
-    ENGINE_PROBE,  /* what the engine is and can; containers of nobody are removed */
+    ENGINE_PROBE,  /* what the engine is and can; containers without a record are removed */
     ENGINE_LIST,   /* answers with each struct engine_record that there is */
     _ENGINE_TASK_MAX,
 };
 
-/* What must outlive everybody. */
+/* What must outlive the broker and the warden. */
 struct engine_mark {
     int32_t pid; /* the container's first process, 0: not known; with its start time */
     int32_t reserved;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What mas-vmm and the first process of its guest say to each other.
  *
- * A guest has two serial ports. The control port carries the records below, of fixed sizes, in
- * both directions. The data port carries the runner's connection, one after another: it is a
- * stream of bytes that knows no connections, so each begins with the guest's mark and 32 random
- * bytes of its own, which the guest repeats before the runner's first byte. Both sides drop what
- * comes before. The mark is random and never leaves the two; nothing that a tool or a caller sends
- * is taken for it. */
+ * A guest has three serial ports, one of which is for others (link/mux.h). The control port carries
+ * the records below, of fixed sizes, in both directions. The data port carries the runner's
+ * connection, one after another: it is a stream of bytes that knows no connections, so each begins
+ * with the guest's mark and 32 random bytes of its own, which the guest repeats before the runner's
+ * first byte. Both sides drop what comes before. The mark is random and never leaves the two;
+ * nothing that a tool or a caller sends is taken for it. */
 #pragma once
 
 #include <stdint.h>
 
+#include "proto/machine.h"
 #include "proto/order.h"
 
 #define GUEST_MAGIC      0x3175677361736d01ull
@@ -19,9 +20,15 @@
 #define GUEST_FILTER_MAX 4096 /* instructions */
 #define GUEST_DATA_PORT  "/dev/vport0p1"
 #define GUEST_CTL_PORT   "/dev/vport0p2"
+#define GUEST_LINES_PORT                                                                           \
+    "/dev/vport0p3" /* connections to the machine's vsock socket (link/mux.h) */
 /* Serial numbers of the guest's disks. */
-#define GUEST_ROOT_DISK "root"
-#define GUEST_DATA_DISK "disk"
+#define GUEST_ROOT_DISK  "root"
+#define GUEST_DATA_DISK  "disk"
+#define GUEST_IMAGE_DISK "image"
+/* The operator's drives: their serial numbers follow the word on the kernel's line, with commas. */
+#define GUEST_DRIVES_WORD "mas.drives="
+#define GUEST_DRIVES_DIR  "/media"
 
 /* From the guest. */
 enum guest_news {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What mas-warden hands to the processes that it starts from mas-sandboxd: the control plane, the
  * gateway and the image keeper. Each finds its socket and its configuration at the first two
- * descriptors. The configuration is a sealed memory file that the mas-sandboxd of the operator
- * wrote before it became the warden, which only passes it on: nothing has to be read from disk
- * after rights were given up, and root parses none of it. */
+ * descriptors. With its first record, the control plane gets a descriptor of what sandboxes have
+ * been promised (proto/promised.h). The configuration is a sealed memory file that the mas-sandboxd
+ * of the operator wrote before it became the warden, which only passes it on: nothing has to be
+ * read from disk after rights were given up, and root parses none of it. */
 #pragma once
 
 #include <limits.h>
@@ -52,11 +53,19 @@ enum gateway_fd {
     _GATEWAY_FD_END,
 };
 
+/* mas-kube, the broker of a cluster, which is a program of its own. */
+#define HANDOVER_KUBE_FLAG "--warden"
+enum kube_fd {
+    KUBE_SOCK = 3,
+    KUBE_SETTINGS,
+};
+
 enum keeper_fd {
     KEEPER_SOCK = 3, /* its end of the control plane's socket */
     KEEPER_CONFIG,
     KEEPER_DIR,           /* O_PATH of the directory of all images, to compare with the mount */
     KEEPER_DEFAULT_IMAGE, /* the tar that comes with the daemon, where there is one */
+    KEEPER_PROMISED,      /* what the warden's sandboxes have been promised (proto/promised.h) */
 };
 
 /* What a control plane says of itself, a byte each. Only of a program that serves does the warden

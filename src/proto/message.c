@@ -234,7 +234,31 @@ void msg_output_head(uint8_t out[MSG_OUTPUT_HEAD], uint32_t stream, const struct
 }
 DEFINE_FIXED(exit, EXIT)
 DEFINE_FIXED(stdin_ack, STDIN_ACK)
-DEFINE_FIXED(open, OPEN)
+
+/* The exec is left out where there is none, as a runner from before own proxies does. */
+int msg_open_format(struct strbuf *out, uint32_t stream, const struct msg_open *m)
+{
+    struct writer w = {.len = 0};
+    OPEN_FIELDS(PUT)
+    if (m->exec)
+        put_u32(&w, m->exec);
+    return emit_frame(out, MSG_OPEN, stream, &w, NULL, 0);
+}
+
+int msg_open_parse(const uint8_t *payload, size_t len, struct msg_open *ret)
+{
+    struct reader r = {payload, payload + len, false};
+    struct msg_open m = {.exec = 0};
+    OPEN_FIELDS(GET)
+    if (r.p != r.end) {
+        m.exec = get_u32(&r);
+        r.bad |= !m.exec;
+    }
+    if (get_end(&r) < 0)
+        return -EPROTO;
+    *ret = m;
+    return 0;
+}
 
 /* Features are left out where there are none, as a runner from before them does. */
 int msg_hello_ok_format(struct strbuf *out, uint32_t stream, const struct msg_hello_ok *m)
@@ -350,7 +374,9 @@ int msg_spawn_format(struct strbuf *out, uint32_t stream, const struct msg_spawn
         r = spawn_put_strings(&payload, m);
     if (r == -EFBIG)
         return -E2BIG;
-    return r < 0 ? r : frame_append(out, MSG_SPAWN, stream, payload.data, payload.len);
+    if (r < 0)
+        return r;
+    return frame_append(out, MSG_SPAWN, stream, payload.data, payload.len);
 }
 
 /* A string takes at least its NUL, so a count can never ask for more memory than bytes came in. */

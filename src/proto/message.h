@@ -19,12 +19,14 @@ struct msg_hello {
 };
 
 enum spawn_flags {
-    SPAWN_STDIN = 1,   /* stdin is a pipe fed by MSG_STDIN; otherwise /dev/null */
-    SPAWN_PTY = 2,     /* one terminal instead of three pipes; output is stream 1 */
-    SPAWN_BUILTIN = 4, /* argv[0] names code of the runner's (see toolrunner/builtin.h) */
-    SPAWN_NARROW = 8,  /* only n_paths of the writable and readable places stay reachable */
-    SPAWN_PINNED = 16, /* pins is there: files that must be what was approved */
-    _SPAWN_FLAGS_ALL = 31,
+    SPAWN_STDIN = 1,      /* stdin is a pipe fed by MSG_STDIN; otherwise /dev/null */
+    SPAWN_PTY = 2,        /* one terminal instead of three pipes; output is stream 1 */
+    SPAWN_BUILTIN = 4,    /* argv[0] names code of the runner's (see toolrunner/builtin.h) */
+    SPAWN_NARROW = 8,     /* only n_paths of the writable and readable places stay reachable */
+    SPAWN_PINNED = 16,    /* pins is there: files that must be what was approved */
+    SPAWN_OWN_PROXY = 32, /* its connections come through a listener of its own, and through nothing
+                             else (RUNNER_OWN_PROXY) */
+    _SPAWN_FLAGS_ALL = 63,
 };
 
 #define SPAWN_STRINGS_MAX 65536 /* argv and env together */
@@ -102,7 +104,10 @@ struct msg_hello_ok {
 };
 /* What a runner can do that one which was started by an older release cannot: the control plane
  * may be newer than the runners of living sandboxes. */
-enum runner_features { RUNNER_CONNECTS = 1 };
+enum runner_features {
+    RUNNER_CONNECTS = 1,
+    RUNNER_OWN_PROXY = 2, /* there is a proxy, and Landlock can hold a command to a port (ABI 4) */
+};
 struct msg_state {
     uint64_t request_id;
     uint32_t pid;
@@ -144,7 +149,8 @@ struct msg_stdin_ack {
     uint8_t closed;  /* the command no longer reads */
 };
 struct msg_open {
-    uint8_t kind; /* enum open_kind */
+    uint8_t kind;  /* enum open_kind */
+    uint32_t exec; /* the stream of the exec whose own proxy it came through; 0: everybody's */
 };
 enum open_kind {
     OPEN_GATEWAY = 1, /* bytes follow as DATA */

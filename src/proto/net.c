@@ -13,7 +13,7 @@ static void to_address(const struct net_range *r, struct address *ret)
     memcpy(ret->bytes, r->address, r->family == NET_IPV4 ? 4 : 16);
 }
 
-static unsigned width(const struct net_range *r)
+static unsigned range_bits(const struct net_range *r)
 {
     return r->family == NET_IPV4 ? 32 : 128;
 }
@@ -45,7 +45,8 @@ static bool ranges_are_valid(const struct net_range *r, uint32_t n)
 
 static bool pool_is_valid(const struct net_range *p, enum net_family family)
 {
-    return net_range_is_valid(p) && p->family == family && p->bits >= 8 && p->bits + 5u <= width(p);
+    return net_range_is_valid(p) && p->family == family && p->bits >= 8 &&
+           p->bits + 5u <= range_bits(p);
 }
 
 uint32_t net_config_slots(const struct net_config *c)
@@ -84,7 +85,7 @@ static bool is_open(const struct net_config *c, const struct net_range *r, enum 
 {
     for (uint32_t i = 0; i < c->n_open; i++)
         if (net_range_covers(&c->open[i], r) &&
-            (class != ADDRESS_METADATA || c->open[i].bits == width(r)))
+            (class != ADDRESS_METADATA || c->open[i].bits == range_bits(r)))
             return true;
     return false;
 }

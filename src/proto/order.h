@@ -20,6 +20,8 @@ struct child_order {
     uint32_t process_rlimit;    /* 0: a cgroup limits processes */
     uint32_t backend;           /* enum oci_backend: who builds the rest */
     uint32_t authority_from_fd; /* with the second message, too */
+    uint32_t origin;            /* enum vm_origin, of a virtual machine */
+    uint32_t image_disk;        /* its image is a disk of its own */
     uint64_t disk_bytes, disk_inodes;
     struct limits limits; /* those that a cgroup enforces */
     char hostname[64];

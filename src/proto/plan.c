@@ -170,8 +170,8 @@ static int create_check(const struct plan *p, char *why, unsigned size)
         (p->flags != PLAN_LANDLOCK || p->backend || p->image[0] || p->n_mounts || p->workdir[0]))
         return plan_refuse(why, size, "without namespaces there is nothing but the host's view");
     if (p->flags & PLAN_VM &&
-        (p->flags & (PLAN_PROCESS | PLAN_LANDLOCK) || p->backend || p->image[0] || p->n_mounts))
-        return plan_refuse(why, size, "a virtual machine has a root of its own and nothing else");
+        (p->flags & (PLAN_PROCESS | PLAN_LANDLOCK) || p->backend || p->n_mounts))
+        return plan_refuse(why, size, "a virtual machine has no directory of the host's");
     if (!(p->flags & PLAN_ADDRESSES) && p->n_ranges)
         return plan_refuse(why, size, "networks without a way out by address");
     if (p->flags & PLAN_ADDRESSES && ranges_check(p, why, size) < 0)

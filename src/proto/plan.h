@@ -20,7 +20,7 @@
 #define PLAN_ID_SIZE    72 /* canonical sandbox id with NUL: [a-z0-9-], starts with a letter */
 #define PLAN_PATH_SIZE  256
 #define PLAN_MOUNTS_MAX 8
-#define PLAN_PTYS_MAX   64 /* per sandbox; the host has 4096 (kernel.pty.max) for everybody */
+#define PLAN_PTYS_MAX   64 /* per sandbox; the host has 4096 (kernel.pty.max) for all users */
 #define PLAN_IMAGE_SIZE 65 /* a SHA-256 in lower-case hexadecimal, with NUL */
 
 enum plan_op {
@@ -172,7 +172,8 @@ enum host_features {
     FEATURE_ROOT = 4,
     FEATURE_LOOP = 8,
     FEATURE_FREEZER = 16,
-    FEATURE_VM = 32, /* there are an emulator and what a machine starts from */
+    FEATURE_VM = 32,       /* there are an emulator and what a machine starts from */
+    FEATURE_RESTORED = 64, /* of a sandbox: its machine is a copy of one that had booted */
 };
 #define FEATURE_OCI(backend) (256u << (backend)) /* its program is there, and we may use it */
 

@@ -54,7 +54,9 @@ int runtime_choose(struct runtime_host *host, const struct runtime_wish *wish, s
 {
     enum isolation least = ISOLATION_NONE;
     int r = least_of(host, wish, &least, err);
-    r = r < 0 ? r : choose_named(host, wish, s, err);
+    if (r < 0)
+        return r;
+    r = choose_named(host, wish, s, err);
     if (r < 0)
         return r;
     const struct runtime_ops *ops = runtime_find(s->runtime);

@@ -5,7 +5,11 @@
  * start() returns NULL with err set for a spec it cannot mean, else an instance that reports
  * through its events, always later, never from inside start(): on_started exactly once; after a
  * successful one, on_exited exactly once. The instance belongs to the runtime and is gone after
- * on_exited, or after on_started with an error. */
+ * on_exited, or after on_started with an error.
+ *
+ * Where connections may break (Kubernetes), a lost one does not mean that the sandbox has died.
+ * reconnect() asks for a fresh one, and on_reconnected brings it, as often as it was asked for and
+ * as late as it takes. What the runtime knows of the sandbox's end still comes by on_exited. */
 #pragma once
 
 #include <stdbool.h>
@@ -32,6 +36,7 @@ struct effective {
     bool intercepted;        /* some of these hosts through an interceptor */
     bool network_by_name;    /* commands have a proxy to the hosts that the spec allows */
     uint32_t landlock_abi;
+    const char *machine; /* of a virtual one: "booted" or "restored"; else NULL */
     /* What it has in common with the host and other sandboxes, in words; NULL-terminated or NULL.
      */
     const char *const *shares;
@@ -51,11 +56,20 @@ struct runtime_stats {
     uint64_t memory_bytes, memory_peak_bytes, cpu_us, processes, oom_kills;
 };
 
+/* How a sandbox ended. */
+struct runtime_end {
+    int wait_status; /* of its first process */
+    uint64_t oom_kills;
+    const char *why; /* in words, where the runtime knows more than the status says; or NULL */
+};
+
 struct runtime_events {
     /* err NULL: runner_fd (taken by the callee) is a fresh connection to the runner. */
     void (*on_started)(void *data, int runner_fd, const struct effective *effective,
                        const struct error *err);
-    void (*on_exited)(void *data, int wait_status, uint64_t oom_kills);
+    /* After reconnect(): runner_fd as above. */
+    void (*on_reconnected)(void *data, int runner_fd);
+    void (*on_exited)(void *data, const struct runtime_end *end);
 };
 
 /* What a runtime can do on this host, for GET /v1/status and sbx doctor. */
@@ -76,6 +90,7 @@ struct runtime_ops {
     bool has_interceptor;           /* its sandboxes may have an interceptor (spec.intercept) */
     bool has_proxy;                 /* its sandboxes may have a network by name (spec.network) */
     bool has_addresses;             /* and by address (spec.cidrs) */
+    bool connections_break;         /* a lost connection is no dead sandbox: reconnect() */
     const struct warden_kind *kind; /* of what the warden builds (warden-instance.h) */
     void (*probe)(const struct runtime_ops *ops, const struct runtime_host *host,
                   struct runtime_report *ret);
@@ -92,7 +107,9 @@ struct runtime_ops {
                                       const char *id, const struct spec *spec,
                                       const struct runtime_events *events, void *data,
                                       struct error *err);
-    /* Optional: ends a sandbox of an earlier control plane that nobody knows. */
+    /* Optional: asks for another connection to the runner, which replaces the one before. */
+    void (*reconnect)(struct runtime_instance *in);
+    /* Optional: ends a sandbox of an earlier control plane that no row describes. */
     void (*discard)(struct runtime_host *host, const char *id);
     /* Optional. cb is called once, with NULL when the instance died first. */
     void (*stats)(struct runtime_instance *in,

@@ -118,7 +118,7 @@ static void dispatch_reply(struct warden_client *c, const struct plan_reply *rep
 }
 
 /* One record. Returns false when there was none. */
-static bool receive(struct warden_client *c)
+static bool receive_reply(struct warden_client *c)
 {
     struct plan_reply reply;
     int fds[FD_PASS_MAX];
@@ -173,7 +173,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     if (events & UV_WRITABLE)
         flush_unsent(c);
     if (events & UV_READABLE)
-        while (receive(c))
+        while (receive_reply(c))
             ;
 }
 

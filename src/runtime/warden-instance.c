@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/weak.h"
 #include "runtime/warden-client.h"
 
 struct runtime_instance {
@@ -23,10 +24,12 @@ struct runtime_instance {
     struct spec spec;
     bool stopping;
     bool started;
+    struct weak *weak; /* for a reconnection that is under way */
 };
 
 static void instance_free(struct runtime_instance *in)
 {
+    weak_clear(&in->weak);
     spec_done(&in->spec);
     free(in);
 }
@@ -63,7 +66,9 @@ static int plan_mount_fill(const struct runtime_host *host, const struct spec_mo
     out->allow_index = index;
     out->read_only = m->read_only;
     int r = set_text(out->subpath, sizeof(out->subpath), rest, "mounts", err);
-    return r < 0 ? r : set_text(out->target, sizeof(out->target), m->target, "mounts", err);
+    if (r < 0)
+        return r;
+    return set_text(out->target, sizeof(out->target), m->target, "mounts", err);
 }
 
 /* Ranges that are denied come from addresses among the denied hosts: see spec_json_network(). */
@@ -121,6 +126,8 @@ void warden_effective_fill(struct effective *e, const char *runtime, const struc
         e->by[w] = mechanism_name(reply->mechanism[w]);
     if (!s)
         return;
+    if (reply->mechanism[WALL_FILESYSTEM] == MECHANISM_VM)
+        e->machine = reply->features & FEATURE_RESTORED ? "restored" : "booted";
     e->network_by_name = s->network;
     e->intercepted = s->intercept;
     e->network_by_address = reply->mechanism[WALL_NETWORK] == MECHANISM_NFTABLES;
@@ -186,7 +193,8 @@ static void set_start_error(struct error *err, const struct plan_reply *reply)
 static void on_exit_event(void *data, const struct plan_reply *event)
 {
     struct runtime_instance *in = data;
-    in->events->on_exited(in->data, event->wait_status, event->oom_kills);
+    struct runtime_end end = {.wait_status = event->wait_status, .oom_kills = event->oom_kills};
+    in->events->on_exited(in->data, &end);
     instance_free(in);
 }
 
@@ -283,6 +291,21 @@ struct runtime_instance *warden_instance_adopt(const struct runtime_ops *ops,
     memcpy(plan.id, in->id, sizeof(plan.id));
     warden_client_send(host->warden, &plan, on_created, in);
     return in;
+}
+
+static void on_connected(void *data, const struct plan_reply *reply, int fd)
+{
+    struct runtime_instance *in = weak_unref(data);
+    if (in && reply && !reply->error && fd >= 0)
+        in->events->on_reconnected(in->data, fd_steal(&fd));
+    fd_close(&fd);
+}
+
+void warden_instance_reconnect(struct runtime_instance *in)
+{
+    struct plan plan = {.op = PLAN_CONNECT};
+    memcpy(plan.id, in->id, sizeof(plan.id));
+    warden_client_send(in->host->warden, &plan, on_connected, weak_ref(&in->weak, in));
 }
 
 void warden_instance_discard(struct runtime_host *host, const char *id)

@@ -27,6 +27,7 @@ struct runtime_instance *warden_instance_adopt(const struct runtime_ops *ops,
                                                const struct spec *spec,
                                                const struct runtime_events *events, void *data,
                                                struct error *err);
+void warden_instance_reconnect(struct runtime_instance *in);
 void warden_instance_discard(struct runtime_host *host, const char *id);
 void warden_instance_stop(struct runtime_instance *in);
 void warden_instance_stats(struct runtime_instance *in,
@@ -36,7 +37,7 @@ void warden_instance_freeze(struct runtime_instance *in, bool on,
 /* What all of them have in their tables. */
 #define WARDEN_INSTANCE_OPS                                                                        \
     .start = warden_instance_start, .stop = warden_instance_stop, .adopt = warden_instance_adopt,  \
-    .stats = warden_instance_stats
+    .reconnect = warden_instance_reconnect, .stats = warden_instance_stats
 /* spec NULL: only what would enforce each wall. */
 void warden_effective_fill(struct effective *e, const char *runtime, const struct plan_reply *reply,
                            const struct spec *spec);

@@ -48,6 +48,11 @@ static void on_resumed(void *data)
     sandbox_unref(sb);
 }
 
+static void on_lost(void *data, const char *why)
+{
+    sandbox_lose(data, why);
+}
+
 static void on_broken(void *data, const char *why)
 {
     sandbox_break(data, why);
@@ -68,5 +73,6 @@ const struct runner_events exec_runner_events = {
     .on_data_end = on_data_end,
     .on_connected = on_connected,
     .on_close = on_close,
+    .on_lost = on_lost,
     .on_broken = on_broken,
 };

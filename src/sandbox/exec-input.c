@@ -16,25 +16,26 @@ void exec_tell_drained(struct exec *e)
 void exec_pump_stdin(struct exec *e)
 {
     struct sandbox *sb = e->sandbox;
-    if (!sb->runner)
+    struct runner *r = sandbox_runner(sb);
+    if (!r)
         return;
     uint64_t end = e->stdin_base + e->stdin_queue.len;
     bool sent = false;
-    while (e->stdin_sent < end && e->stdin_sent - e->stdin_base < PROTO_WINDOW) {
-        uint64_t room = PROTO_WINDOW - (e->stdin_sent - e->stdin_base);
+    while (e->stdin_sent < end && e->stdin_sent - e->stdin_acked < PROTO_WINDOW) {
+        uint64_t room = PROTO_WINDOW - (e->stdin_sent - e->stdin_acked);
         size_t n = end - e->stdin_sent < STDIN_CHUNK ? end - e->stdin_sent : STDIN_CHUNK;
         n = n < room ? n : room;
         struct msg_stdin m = {.offset = e->stdin_sent,
                               .data = (const uint8_t *)e->stdin_queue.data +
                                       (e->stdin_sent - e->stdin_base),
                               .len = n};
-        msg_stdin_format(runner_out(sb->runner), e->stream, &m);
+        msg_stdin_format(runner_out(r), e->stream, &m);
         e->stdin_sent += n;
         sent = true;
     }
     if (e->stdin_close_wanted && !e->stdin_close_sent && e->stdin_sent == end) {
         struct msg_stdin_close m = {.offset = end};
-        msg_stdin_close_format(runner_out(sb->runner), e->stream, &m);
+        msg_stdin_close_format(runner_out(r), e->stream, &m);
         e->stdin_close_sent = true;
         sent = true;
     }
@@ -50,21 +51,23 @@ void exec_on_stdin_ack(void *data, uint32_t stream, const struct msg_stdin_ack *
         return;
     if (!e->stdin_open)
         return; /* about bytes that were under way when the command stopped reading */
-    if (e->restored && m->offset <= e->stdin_base && !m->closed)
-        return; /* about what an earlier control plane sent */
-    if (m->offset < e->stdin_base || m->offset > e->stdin_sent) {
+    if (m->offset < e->stdin_acked || m->offset > e->stdin_sent) {
         sandbox_break(sb, "the runner acknowledged input it was not sent");
         return;
     }
+    e->stdin_acked = m->offset;
     if (m->closed) {
         e->stdin_open = false;
         e->stdin_base += e->stdin_queue.len;
-        e->stdin_sent = e->stdin_base;
+        e->stdin_sent = e->stdin_acked = e->stdin_base;
         e->stdin_close_sent = true;
         strbuf_done(&e->stdin_queue);
     } else {
-        strbuf_consume(&e->stdin_queue, m->offset - e->stdin_base);
-        e->stdin_base = m->offset;
+        /* What an earlier control plane sent is not in the queue. */
+        if (m->offset > e->stdin_base) {
+            strbuf_consume(&e->stdin_queue, m->offset - e->stdin_base);
+            e->stdin_base = m->offset;
+        }
         exec_pump_stdin(e);
     }
     if (e->stdin_queue.len == 0)

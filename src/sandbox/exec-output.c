@@ -11,12 +11,13 @@
 
 static void acknowledge_output(struct exec *e, uint8_t which, uint64_t offset)
 {
-    if (offset < e->acked[output_index(which)] + ACK_BYTES || !e->sandbox->runner)
+    struct runner *r = sandbox_runner(e->sandbox);
+    if (offset < e->acked[output_index(which)] + ACK_BYTES || !r)
         return;
     struct msg_ack ack = {.which = which, .offset = offset};
     e->acked[output_index(which)] = offset;
     fault_point("ack.before");
-    msg_ack_format(runner_out(e->sandbox->runner), e->stream, &ack);
+    msg_ack_format(runner_out(r), e->stream, &ack);
     sandbox_flush(e->sandbox);
     fault_point("ack.sent");
 }
@@ -35,7 +36,7 @@ int exec_on_output(void *data, uint32_t stream, const struct msg_output *m)
     if (!e)
         return -EPROTO;
     uint64_t have = e->received[output_index(m->which)];
-    if (e->restored && m->offset < have) { /* sent again: the journal has it */
+    if (e->resumed && m->offset < have) { /* sent again: the journal has it */
         if (m->offset + m->len <= have)
             return 0;
         size_t known = have - m->offset;

@@ -75,6 +75,10 @@ void exec_on_state(void *data, uint32_t stream, const struct msg_state *m)
 {
     struct sandbox *sb = data;
     struct error err = {0};
+    if (sb->lost_ms && (!sb->restored || sb->resumed)) {
+        exec_on_known_state(sb, stream, m);
+        return;
+    }
     _cleanup_json_ json_t *tag = json_parse_object(m->tag, strlen(m->tag), &err);
     const char *id = tag ? json_string_value(json_object_get(tag, "id")) : NULL;
     struct exec *e = id && sb->restored ? map_find(sb->execs_by_id, id) : NULL;
@@ -93,8 +97,11 @@ void exec_on_state(void *data, uint32_t stream, const struct msg_state *m)
     e->started = m->started;
     e->resumed = true;
     e->stdin_base = e->stdin_sent = m->stdin_received;
+    /* How much of that the command has read comes with the next STDIN_ACK: until then the runner
+     * may be full. */
+    e->stdin_acked = e->stdin_base > PROTO_WINDOW ? e->stdin_base - PROTO_WINDOW : 0;
     if (exec_is_done(e)) { /* its end is on record: the runner was not told yet */
-        e->forget_due = true;
+        e->forget_due = e->end_kept = true;
         exec_send_forget(e);
         return;
     }
@@ -119,11 +126,14 @@ static struct exec *find_unresumed(struct sandbox *sb)
 void exec_on_resumed(void *data)
 {
     struct sandbox *sb = data;
+    bool first = !sb->resumed; /* account that this control plane gets */
     sb->resumed = true;
     struct exec *e;
     sandbox_ref(sb); /* a callback that waits for one of them may delete the sandbox */
-    while ((e = find_unresumed(sb)))
+    while (first && (e = find_unresumed(sb)))
         exec_fail(e, "interrupted: the daemon restarted before it was started");
+    if (sb->lost_ms && sb->runner && exec_send_again(sb) < 0)
+        sandbox_break(sb, "the runner has forgotten a command");
     sandbox_flush(sb);
     sandbox_unref(sb);
 }

@@ -13,6 +13,7 @@
 #include "proto/plan.h"
 #include "sandbox/environment.h"
 #include "sandbox/internal.h"
+#include "sandbox/network.h"
 #include "sandbox/owner.h"
 
 #define ARGUMENT_MAX (128 * 1024)      /* the kernel's own, with the NUL */
@@ -56,6 +57,7 @@ static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
     e->hidden = spec->hidden;
     e->pty = spec->pty;
     e->argv = strv_copy(spec->argv);
+    e->hosts = spec->hosts ? strv_copy(spec->hosts) : NULL;
     e->cwd = spec->cwd && *spec->cwd ? xstrdup(spec->cwd) : NULL;
     e->timeout_ms = spec->timeout_ms;
     e->started_ns = clock_real_ns();
@@ -109,7 +111,7 @@ static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error
         .request_id = e->request_id,
         .flags = (e->stdin_open ? SPAWN_STDIN : 0) | (spec->pty ? SPAWN_PTY : 0) |
                  (spec->builtin ? SPAWN_BUILTIN : 0) | (spec->narrow ? SPAWN_NARROW : 0) |
-                 (spec->pins ? SPAWN_PINNED : 0),
+                 (spec->pins ? SPAWN_PINNED : 0) | (e->hosts ? SPAWN_OWN_PROXY : 0),
         .pins = spec->pins,
         .rows = spec->rows ? spec->rows : 24,
         .cols = spec->cols ? spec->cols : 80,
@@ -124,7 +126,13 @@ static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error
         .paths = paths,
         .n_paths = n_paths,
     };
-    int r = msg_spawn_format(runner_out(sb->runner), e->stream, &m);
+    _cleanup_strbuf_ struct strbuf held = STRBUF_INIT(2 * PROTO_SPAWN_MAX);
+    struct runner *runner = sandbox_runner(sb);
+    struct strbuf *out = runner ? runner_out(runner) : &held;
+    size_t before = out->len;
+    int r = msg_spawn_format(out, e->stream, &m);
+    if (r >= 0)
+        exec_keep_spawn(e, out->data + before, out->len - before);
     free(paths);
     if (r == -E2BIG)
         return error_set(err, ERROR_TOO_LARGE, 0,
@@ -173,7 +181,7 @@ struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct
 {
     struct manager *m = sb->manager;
     if (sandbox_check_ready(sb, err) < 0 || exec_spec_check_size(spec, err) < 0 ||
-        check_count(sb, err) < 0)
+        check_count(sb, err) < 0 || (spec->hosts && sandbox_check_own_proxy(sb, err) < 0))
         return NULL;
     struct exec *e = exec_new(sb, spec);
     if (send_spawn(e, spec, err) < 0) {

@@ -38,7 +38,10 @@ void exec_unref(struct exec *e)
     exec_drop_kept(e, EXEC_KEPT_END);
     journal_free(e->journal);
     strbuf_done(&e->stdin_queue);
+    exec_drop_spawn(e);
+    free(e->sent);
     strv_free(e->argv);
+    strv_free(e->hosts);
     free(e->cwd);
     sandbox_unref(e->sandbox);
     free(e);
@@ -233,11 +236,6 @@ bool exec_is_hidden(const struct exec *e)
 void **exec_input_state(struct exec *e)
 {
     return &e->input_state;
-}
-
-uint32_t exec_pid(const struct exec *e)
-{
-    return e->pid;
 }
 
 bool manager_runs_call(const struct manager *m, const char *call)

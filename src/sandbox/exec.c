@@ -33,11 +33,12 @@ static void wake(struct exec *e)
 void exec_send_forget(struct exec *e)
 {
     struct sandbox *sb = e->sandbox;
-    if (!e->forget_due || !sb->runner)
+    struct runner *r = sandbox_runner(sb);
+    if (!e->forget_due || !r)
         return;
     e->forget_due = false;
     fault_point("forget.before");
-    frame_append(runner_out(sb->runner), MSG_FORGET, e->stream, NULL, 0);
+    frame_append(runner_out(r), MSG_FORGET, e->stream, NULL, 0);
     if (++sb->n_unflushed >= FORGET_BATCH || e->received[0] + e->received[1] > FORGET_BYTES)
         sandbox_flush(sb);
     else if (list_empty(&sb->dirty_node))
@@ -52,6 +53,7 @@ static void on_end_written(void *data, const struct error *err)
     e->sandbox->manager->rows_due |= e->row_due;
     if (!err) {
         exec_drop_kept(e, EXEC_KEPT_END);
+        e->end_kept = true;
         exec_send_forget(e);
     }
     exec_unref(e);
@@ -95,10 +97,12 @@ static void keep_end(struct exec *e, struct strbuf *row)
 
 static void settle_end(struct exec *e, const struct strbuf *row)
 {
-    if (persist_wants_exec(e) && !list_empty(&e->node))
+    if (persist_wants_exec(e) && !list_empty(&e->node)) {
         persist_exec_put(e, row, on_end_written, exec_ref(e));
-    else
-        exec_send_forget(e);
+        return;
+    }
+    e->end_kept = true;
+    exec_send_forget(e);
 }
 
 void exec_tell(struct exec *e, enum exec_event event)
@@ -233,6 +237,9 @@ void exec_on_started(void *data, uint32_t stream, const struct msg_started *m)
     struct exec *e = exec_find_running(data, stream);
     if (!e)
         return;
+    exec_drop_spawn(e);
+    if (e->started)
+        return; /* it was told on a connection before this one */
     e->started = true;
     e->pid = m->pid;
     exec_tell(e, EXEC_EVENT_STARTED);
@@ -326,7 +333,7 @@ void exec_on_exit(void *data, uint32_t stream, const struct msg_exit *m)
 
 static int check_running(const struct exec *e, struct error *err)
 {
-    if (exec_is_done(e) || !e->sandbox->runner)
+    if (exec_is_done(e) || (!e->sandbox->runner && !e->sandbox->lost_ms))
         return error_set(err, ERROR_CONFLICT, 0, "exec %s has ended (%s)", e->id,
                          exec_status_name(e->result.status));
     return 0;
@@ -336,7 +343,11 @@ void exec_send_signal(struct exec *e, int signo, uint32_t kill_grace_ms)
 {
     struct msg_signal m = {
         .request_id = e->sandbox->next_request++, .signo = signo, .kill_grace_ms = kill_grace_ms};
-    msg_signal_format(runner_out(e->sandbox->runner), e->stream, &m);
+    struct runner *r = sandbox_runner(e->sandbox);
+    exec_keep_signal(e, &m);
+    if (!r)
+        return;
+    msg_signal_format(runner_out(r), e->stream, &m);
     sandbox_flush(e->sandbox);
 }
 
@@ -356,7 +367,11 @@ int exec_resize(struct exec *e, uint16_t rows, uint16_t cols, struct error *err)
     if (!e->pty)
         return error_set(err, ERROR_CONFLICT, 0, "exec %s has no terminal", e->id);
     struct msg_resize m = {.rows = rows, .cols = cols};
-    msg_resize_format(runner_out(e->sandbox->runner), e->stream, &m);
+    struct runner *runner = sandbox_runner(e->sandbox);
+    exec_keep_size(e, &m);
+    if (!runner)
+        return 0;
+    msg_resize_format(runner_out(runner), e->stream, &m);
     sandbox_flush(e->sandbox);
     return 0;
 }

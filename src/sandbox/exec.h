@@ -65,7 +65,8 @@ struct exec_spec {
     bool narrow; /* only these paths besides the system's stay reachable */
     const struct exec_path *paths;
     size_t n_paths;
-    const char *pins; /* files that must be what was approved (toolrunner/pin.h); NULL: none */
+    char *const *hosts; /* what its network is narrowed to (gateway/rule.h); NULL: the sandbox's */
+    const char *pins;   /* files that must be what was approved (toolrunner/pin.h); NULL: none */
     const struct exec_sink *sink;
     enum exec_on_limit on_limit;
 };
@@ -159,7 +160,6 @@ bool exec_has_pty(const struct exec *e);
 int64_t exec_started_ns(const struct exec *e);
 int64_t exec_finished_ns(const struct exec *e); /* 0: running */
 uint64_t exec_timeout_ms(const struct exec *e);
-uint32_t exec_pid(const struct exec *e); /* inside; 0 until started */
 
 /* Oldest first; returns how many. */
 size_t exec_list(struct sandbox *sb, struct exec **ret, size_t max);

@@ -22,6 +22,8 @@
 
 struct gateway_report {
     struct sandbox *sandbox;
+    char exec[EXEC_ID_SIZE];   /* whose it is, which may have ended by now; "": not known */
+    char call[EXEC_CALL_SIZE]; /* and what the gate calls it */
     struct list node;
     int fd;
     uv_poll_t poll;
@@ -45,20 +47,53 @@ static void record_cut(struct sandbox *sb)
     sb->n_cut_connected = sb->n_cut_refused = 0;
 }
 
-/* A loop of connects must not fill the audit: true while the minute has room for one more record.
- */
-static bool has_record_room(struct sandbox *sb, const char *told)
+/* What one rule has decided in this minute. */
+struct record_share {
+    struct list node;
+    uint32_t n;
+    char rule[GATEWAY_RULE_SIZE];
+};
+
+#define RECORD_SHARES_MAX 256 /* rules that come and go within a minute share the last */
+
+static void record_shares_free(struct sandbox *sb)
+{
+    list_for_each_safe(share, &sb->record_shares, struct record_share, node) {
+        list_remove(&share->node);
+        free(share);
+    }
+}
+
+static struct record_share *find_record_share(struct sandbox *sb, const char *rule)
+{
+    struct record_share *last = NULL;
+    size_t n = 0;
+    list_for_each(share, &sb->record_shares, struct record_share, node) {
+        if (strcmp(share->rule, rule) == 0)
+            return share;
+        last = share;
+        n++;
+    }
+    if (n == RECORD_SHARES_MAX)
+        return last;
+    struct record_share *share = new0(struct record_share);
+    snprintf(share->rule, sizeof(share->rule), "%s", rule);
+    list_append(&sb->record_shares, &share->node);
+    return share;
+}
+
+/* A loop of connects must neither fill the audit nor hide in it what other rules decide: true while
+ * the minute has room for one more record of this rule. */
+static bool has_record_room(struct sandbox *sb, const char *rule, const char *told)
 {
     int64_t now = clock_mono_ms();
     if (!sb->records_from_ms || now - sb->records_from_ms >= 60000) {
         record_cut(sb);
         sb->records_from_ms = now;
-        sb->n_records = 0;
+        record_shares_free(sb);
     }
-    if (sb->n_records < sb->manager->options.config.network_records_per_minute) {
-        sb->n_records++;
+    if (find_record_share(sb, rule)->n++ < sb->manager->options.config.network_records_per_minute)
         return true;
-    }
     if (strncmp(told, "OK ", 3) == 0)
         sb->n_cut_connected++;
     else
@@ -66,10 +101,13 @@ static bool has_record_room(struct sandbox *sb, const char *told)
     return false;
 }
 
-/* The one command that runs; with several it is not known whose connection it is. */
+/* Of a connection that begins, through everybody's proxy: the one command that runs. With several
+ * it is not known whose it is, and one with a proxy of its own does not come this way. */
 static const struct exec *find_exec(const struct sandbox *sb)
 {
-    return sb->n_running == 1 ? container_of(sb->running.next, struct exec, phase_node) : NULL;
+    const struct exec *e =
+        sb->n_running == 1 ? container_of(sb->running.next, struct exec, phase_node) : NULL;
+    return e && !e->hosts ? e : NULL;
 }
 
 static void count_decision(struct sandbox *sb, bool good)
@@ -80,23 +118,28 @@ static void count_decision(struct sandbox *sb, bool good)
         sb->manager->counts.connections_refused_total++;
 }
 
+static const char *call_of(const struct gateway_report *r)
+{
+    const struct sandbox *sb = r->sandbox;
+    if (*r->exec)
+        return r->call;
+    return list_empty(&sb->running) ? ""
+                                    : container_of(sb->running.next, struct exec, phase_node)->call;
+}
+
 static void record_decision(struct gateway_report *r, const char *told)
 {
     struct sandbox *sb = r->sandbox;
     const struct manager_options *o = &sb->manager->options;
-    const struct exec *e = find_exec(sb);
     bool good = strncmp(told, "OK ", 3) == 0;
     count_decision(sb, good);
-    if (sb->spec.network && !has_record_room(sb, told))
+    if (sb->spec.network && !has_record_room(sb, r->rule, told))
         return;
     r->recorded = true;
-    const char *call = list_empty(&sb->running)
-                           ? ""
-                           : container_of(sb->running.next, struct exec, phase_node)->call;
     if (o->on_connection)
-        o->on_connection(o->on_record_data, sb, call, r->asked, told, r->rule);
+        o->on_connection(o->on_record_data, sb, call_of(r), r->asked, told, r->rule);
     struct connection_facts facts = {
-        .asked = r->asked, .told = told, .rule = r->rule, .exec = e ? e->id : NULL};
+        .asked = r->asked, .told = told, .rule = r->rule, .exec = *r->exec ? r->exec : NULL};
     sandbox_announce_connection(sb, good ? EVENT_NETWORK_ALLOWED : EVENT_NETWORK_DENIED, &facts);
 }
 
@@ -112,12 +155,22 @@ static void record_end(struct gateway_report *r)
     struct connection_facts facts = {.asked = r->asked,
                                      .told = "",
                                      .rule = r->rule,
+                                     .exec = *r->exec ? r->exec : NULL,
                                      .ended = true,
                                      .sent = sent,
                                      .received = received,
                                      .duration_ms = ms};
     if (r->recorded)
         sandbox_announce_connection(r->sandbox, EVENT_NETWORK_CLOSED, &facts);
+}
+
+static void ask_person(struct gateway_report *r)
+{
+    static const char asks[] = "ERR approval_needed ";
+    struct target t;
+    if (strncmp(r->told, asks, strlen(asks)) == 0 &&
+        gateway_parse_connect(r->asked, strlen(r->asked), &t) == 0)
+        sandbox_ask_network(r->sandbox, &t);
 }
 
 /* A connection that was allowed can be cut later, because of what it turned out to be: that is a
@@ -135,6 +188,7 @@ static void on_line(struct gateway_report *r)
     } else {
         strcpy(r->told, r->line);
         record_decision(r, r->line);
+        ask_person(r);
     }
 }
 
@@ -176,10 +230,15 @@ static void on_report(uv_poll_t *poll, int status, int events)
         report_end(r);
 }
 
-static void report_start(struct sandbox *sb, int fd)
+static void report_start(struct sandbox *sb, const struct exec *of, int fd)
 {
     struct gateway_report *r = new0(struct gateway_report);
+    of = of ? of : find_exec(sb);
     r->sandbox = sb;
+    if (of) {
+        memcpy(r->exec, of->id, sizeof(r->exec));
+        memcpy(r->call, of->call, sizeof(r->call));
+    }
     r->fd = fd;
     r->poll.data = r;
     list_append(&sb->gateway_reports, &r->node);
@@ -200,7 +259,8 @@ static void warn_of_refusal(const struct sandbox *sb, const char *why)
     log_warn("gateway refused a stream id=%s: %s", sb->id, why);
 }
 
-int gateway_report_open(struct sandbox *sb, uint32_t stream, int client_fd, bool socket)
+int gateway_report_open(struct sandbox *sb, uint32_t stream, const struct exec *of, int client_fd,
+                        bool socket)
 {
     int pair[2];
     struct error err = {0};
@@ -208,7 +268,7 @@ int gateway_report_open(struct sandbox *sb, uint32_t stream, int client_fd, bool
         return -EMFILE;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return -errno;
-    _cleanup_strv_ char **allowed = sandbox_allowed_hosts(sb), **denied = sandbox_denied_hosts(sb);
+    _cleanup_strv_ char **allowed = exec_allowed_hosts(sb, of), **denied = sandbox_denied_hosts(sb);
     struct gateway_rules rules = {.hosts = allowed,
                                   .denied = denied,
                                   .proxy = sb->spec.network,
@@ -225,7 +285,7 @@ int gateway_report_open(struct sandbox *sb, uint32_t stream, int client_fd, bool
         fd_close(&pair[0]);
         return r;
     }
-    report_start(sb, pair[0]);
+    report_start(sb, of, pair[0]);
     return 0;
 }
 
@@ -237,6 +297,7 @@ void gateway_reports_free(struct sandbox *sb)
         report_end(r);
     }
     record_cut(sb);
+    record_shares_free(sb);
 }
 
 /* What is still to be decided has the rules of before, and is ended rather than decided by them. A

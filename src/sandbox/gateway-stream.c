@@ -140,21 +140,21 @@ static void answer_open(struct sandbox *sb, uint32_t id, int error)
 }
 
 /* The end that stays here, or -errno. */
-static int connect_gateway(struct sandbox *sb, uint32_t id)
+static int connect_gateway(struct sandbox *sb, uint32_t id, const struct exec *of)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return -errno;
-    int r = gateway_report_open(sb, id, pair[1], false);
+    int r = gateway_report_open(sb, id, of, pair[1], false);
     fd_close(&pair[1]);
     if (r < 0)
         fd_close(&pair[0]);
     return r < 0 ? r : pair[0];
 }
 
-static int stream_start(struct sandbox *sb, uint32_t id)
+static int stream_start(struct sandbox *sb, uint32_t id, const struct exec *of)
 {
-    int fd = connect_gateway(sb, id);
+    int fd = connect_gateway(sb, id, of);
     if (fd < 0)
         return fd;
     struct gateway_stream *s = new0(struct gateway_stream);
@@ -171,29 +171,43 @@ static int stream_start(struct sandbox *sb, uint32_t id)
 }
 
 /* The socket that came with the frame is the program's own connection: the gateway gets it, and no
- * byte of it passes here. */
-static int pass_socket(struct sandbox *sb, uint32_t id)
+ * byte of it passes here. A runner in a machine could pass it no further than to the machine's own
+ * first process: it is told so, and its connections come as frames from then on. */
+static int pass_socket(struct sandbox *sb, uint32_t id, const struct exec *of)
 {
+    if (!sandbox_shares_kernel(sb))
+        return -EPERM;
     int fd = runner_take_socket(sb->runner);
     int r = fd < 0 ? -EMFILE : !sb->spec.network ? -EPERM : client_socket_check(fd);
     if (r == 0)
-        r = gateway_report_open(sb, id, fd, true);
+        r = gateway_report_open(sb, id, of, fd, true);
     client_socket_close(&fd);
     return r;
+}
+
+static int drop_socket(struct sandbox *sb)
+{
+    int fd = runner_take_socket(sb->runner);
+    client_socket_close(&fd);
+    return -ECONNREFUSED;
 }
 
 void gateway_stream_open(struct sandbox *sb, uint32_t stream, const struct msg_open *m)
 {
     int r = -EPERM;
+    const struct exec *of = m->exec ? exec_find_running(sb, m->exec) : NULL;
     if (!sb->gateway_streams)
         sb->gateway_streams = map_new();
-    if ((stream & 1) || stream == 0 || find_stream(sb, stream) ||
-        !(sb->spec.tool_net || sb->spec.network) || sb->manager->options.gateway_sock < 0)
+    /* An own proxy that is no running command's must not pass for everybody's. */
+    if (m->exec && (!of || !of->hosts))
+        r = m->kind == OPEN_SOCKET ? drop_socket(sb) : -ECONNREFUSED;
+    else if ((stream & 1) || stream == 0 || find_stream(sb, stream) ||
+             !(sb->spec.tool_net || sb->spec.network) || sb->manager->options.gateway_sock < 0)
         r = -EPERM;
     else if (m->kind == OPEN_GATEWAY)
-        r = stream_start(sb, stream);
+        r = stream_start(sb, stream, of);
     else if (m->kind == OPEN_SOCKET)
-        r = pass_socket(sb, stream);
+        r = pass_socket(sb, stream, of);
     answer_open(sb, stream, -r);
 }
 

@@ -239,12 +239,10 @@ int interceptor_check(const struct manager *m, const struct runtime_ops *ops,
                    : 0;
     if (!spec->network)
         return error_field(err, "intercept", "'intercept' needs a network by names");
-    if (!ops->has_interceptor || spec->image) {
-        error_field(err, "intercept", "sandboxes of runtime '%s'%s cannot be intercepted",
-                    ops->name, spec->image ? " with an image" : "");
-        err->code = ERROR_UNSUPPORTED;
-        return -EINVAL;
-    }
+    if (!ops->has_interceptor || spec->image)
+        return error_unsupported(err, "intercept",
+                                 "sandboxes of runtime '%s'%s cannot be intercepted", ops->name,
+                                 spec->image ? " with an image" : "");
     if (!s->find_hosts)
         return error_set(err, ERROR_UNSUPPORTED, 0, "this daemon has no secrets");
     *ret = s->find_hosts(s->data, owner, spec->inject, err);

@@ -40,6 +40,7 @@ struct manager {
     bool rows_due;         /* ends of some of them could not be written yet */
     struct list dirty;     /* sandboxes with frames that wait for company */
     struct list expiring;  /* sandboxes with a rule of their network that ends */
+    struct list lost;      /* sandboxes without a connection to their runner, longest first */
     struct retirement retirement;
     struct loop_timer tick;
     struct pool *pool;   /* or NULL */
@@ -70,8 +71,12 @@ struct sandbox {
     struct interceptor_link *interceptor; /* NULL: it has none */
     bool runner_ended; /* its connection is closed, everything it sent was read */
     int exit_status;   /* of PID 1, once instance is NULL */
+    bool end_is_told;  /* in words, by the runtime */
     struct list waiters_ready, waiters_gone;
     struct list node, idle_node, dirty_node, retired_node, expiring_node;
+    struct list lost_node; /* in manager->lost while its connection is being made again */
+    int64_t lost_ms;       /* since when; 0: it is not */
+    int64_t ask_again_ms;  /* when the runtime is asked for another one at the latest */
     int64_t retired_ms;
     int64_t created_ns, created_ms, last_exec_ns, idle_since_ms;
     int holds; /* running execs and open streams */
@@ -90,8 +95,9 @@ struct sandbox {
     size_t n_port_streams;
     struct list gateway_reports; /* one per connection that the gateway has */
     size_t n_gateway_reports;
-    int64_t records_from_ms; /* the minute of connections that n_records were recorded of */
-    uint32_t n_records;
+    struct list network_questions; /* struct network_question */
+    int64_t records_from_ms;       /* the minute of connections that record_shares count */
+    struct list record_shares;     /* one per rule that has decided in it */
     uint64_t n_cut_connected, n_cut_refused; /* since the last summary */
     struct sandbox_policy *policy;           /* its own; NULL: none */
     bool started;                            /* the runtime is done; READY waits for its row */
@@ -121,7 +127,8 @@ struct exec {
     bool hidden, pty;
     bool block_output; /* at a limit of the journal, instead of cutting */
     char **argv;
-    char *cwd; /* as it was asked for, or NULL; for words about a failure */
+    char **hosts; /* its network is narrowed to them, through a proxy of its own; NULL: it is not */
+    char *cwd;    /* as it was asked for, or NULL; for words about a failure */
     struct exec_result result;
     struct exec_start_wait *start_wait; /* who may be told of it once it has started */
     bool started;
@@ -137,6 +144,7 @@ struct exec {
     /* stdin: bytes from stdin_base on are in stdin_queue; those before stdin_sent were sent */
     struct strbuf stdin_queue;
     uint64_t stdin_base, stdin_sent;
+    uint64_t stdin_acked; /* the runner has passed on so many: no more than a window beyond */
     bool stdin_open, stdin_close_wanted, stdin_close_sent;
     bool stdin_whole; /* all there will be came with the request: stdin_given bytes */
     uint64_t stdin_given;
@@ -150,7 +158,9 @@ struct exec {
     bool row_due;                    /* its end could not be written yet */
     unsigned recent[_EXEC_KEPT_MAX]; /* tickets; 0: none */
     bool forget_due;                 /* the runner waits to hear that its end is on record */
+    bool end_kept;                   /* and it is: FORGET may be sent */
     struct msg_exit exit;
+    struct exec_sent *sent; /* what may have to be sent again; NULL: connections do not break */
     struct list waiters;
     struct list node;       /* in sandbox->execs */
     struct list timed_node; /* in manager->timed */
@@ -212,6 +222,26 @@ void exec_on_draining(void *data, uint32_t stream);
 void exec_on_state(void *data, uint32_t stream, const struct msg_state *m);
 void exec_on_resumed(void *data);
 
+/* reconnect.c: a runtime whose connections may break. */
+bool sandbox_may_lose(const struct sandbox *sb); /* its connection, and live */
+/* The connection ended by itself. */
+void sandbox_lose(struct sandbox *sb, const char *why);
+void sandbox_forget_lost(struct sandbox *sb); /* it ends, or is connected again */
+void sandbox_take_connection(void *data, int runner_fd);
+void sandbox_look_after_lost(struct manager *m);
+/* The runner that frames can be sent to; NULL: there is none, or it has yet to say what it knows.
+ */
+struct runner *sandbox_runner(const struct sandbox *sb);
+/* What is sent about an exec and not confirmed, kept to be sent again. */
+void exec_keep_spawn(struct exec *e, const char *frames, size_t len);
+void exec_keep_signal(struct exec *e, const struct msg_signal *m);
+void exec_keep_size(struct exec *e, const struct msg_resize *m);
+void exec_drop_spawn(struct exec *e); /* it arrived */
+/* What the runner says of an exec of this control plane's on a fresh connection. */
+void exec_on_known_state(struct sandbox *sb, uint32_t stream, const struct msg_state *m);
+/* Sends again what did not arrive. Negative: the runner has forgotten a command. */
+int exec_send_again(struct sandbox *sb);
+
 /* exec-events.c */
 extern const struct runner_events exec_runner_events;
 
@@ -220,15 +250,21 @@ void restore_sweep(struct manager *m);
 struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snapshot, size_t len,
                           struct error *err);
 
-/* sandbox-create.c. sandbox_restore(): CREATING when it is alive and adopted, else CRASHED. Takes
- * policy. */
+struct warden_alive;
+/* What the store has of a sandbox. Texts are borrowed. */
+struct sandbox_row {
+    struct spec spec;
+    const char *owner, *alias, *failure, *runtime_id, *generation, *caller;
+    struct sandbox_policy *policy; /* or NULL */
+    int64_t created_ns;
+};
+
+/* sandbox-create.c. sandbox_restore(): CREATING when it is alive (NULL: it is not) and adopted,
+ * else CRASHED. Takes the row's policy. */
 struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec,
                                       struct error *err);
-struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec,
-                                const struct sandbox_maker *by, const char *id,
-                                const char *runtime_id, const char *alias,
-                                struct sandbox_policy *policy, const char *failure,
-                                int64_t created_ns, bool alive);
+struct sandbox *sandbox_restore(struct manager *m, const char *id, struct sandbox_row *row,
+                                const struct warden_alive *alive);
 
 /* announce.c: decisions about connections. Texts are as the gateway reports them. */
 struct connection_facts {
@@ -247,6 +283,8 @@ void sandbox_announce_cut(struct sandbox *sb);
  * frees.
  */
 char **sandbox_allowed_hosts(const struct sandbox *sb);
+/* The same for one command: NULL is one without a list of its own. */
+char **exec_allowed_hosts(const struct sandbox *sb, const struct exec *e);
 char **sandbox_denied_hosts(const struct sandbox *sb);
 /* Whether a connection that is there may go on. a: the address that it went to, or NULL. */
 struct address;
@@ -256,6 +294,13 @@ bool sandbox_still_allows(const struct sandbox *sb, const struct target *t,
 /* To be called when its spec is there: rules that end are taken away then. */
 void sandbox_watch_network(struct sandbox *sb);
 void sandbox_expire_networks(struct manager *m);
+
+/* Whether a descriptor can come from inside: its connections are passed out then, and are carried
+ * in frames otherwise. gVisor takes none by itself. */
+bool sandbox_shares_kernel(const struct sandbox *sb);
+
+/* network-question.c: a person is to be asked whether its commands may go there. */
+void sandbox_ask_network(struct sandbox *sb, const struct target *t);
 
 /* owner.c */
 void sandbox_keep_actor(struct sandbox *sb);
@@ -295,9 +340,11 @@ void port_streams_resume(struct sandbox *sb); /* its runner has said what it can
 void port_streams_free(struct sandbox *sb, const char *why);
 
 /* gateway-report.c */
-/* Hands the gateway a client of this sandbox, with the sandbox's rules. The descriptor stays the
+/* Hands the gateway a client of this sandbox, with the sandbox's rules, or with those of the exec
+ * whose own proxy it came through (of; NULL: of no one in particular). The descriptor stays the
  * caller's to close. socket: it came out of the sandbox. 0 or -errno. */
-int gateway_report_open(struct sandbox *sb, uint32_t stream, int client_fd, bool socket);
+int gateway_report_open(struct sandbox *sb, uint32_t stream, const struct exec *of, int client_fd,
+                        bool socket);
 /* Ends all connections that the gateway has of it. */
 /* Ends the connections that the rules of this moment do not allow. */
 void gateway_reports_check(struct sandbox *sb);

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/output-stream.h"
 #include "base/strbuf.h"
+#include "proto/promised.h"
 #include "sandbox/journal-internal.h"
 
 #define LOOK_EVERY_BYTES (1024 * 1024)
@@ -52,7 +53,8 @@ static void look_at_disk(struct journal_options *o)
     struct statfs fs;
     o->unlooked = 0;
     o->short_of_room = o->least_free && fstatfs(o->dir_fd, &fs) == 0 &&
-                       (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize < o->least_free;
+                       (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize <
+                           o->least_free + promised_read(o->promised_fd);
 }
 
 static void count_bytes(struct journal *j, int64_t n)

@@ -51,6 +51,7 @@ struct journal_options {
     uint64_t total_bytes;  /* counted by the journals themselves */
     uint64_t total_events; /* so are these */
     uint64_t least_free;   /* bytes of the file system that journals leave to the daemon */
+    int promised_fd;       /* and to disks of sandboxes (proto/promised.h), or -1 */
     uint64_t unlooked;     /* bytes since it was last looked at */
     bool short_of_room;    /* then less than that was free: as if total_limit was reached */
     struct list blocked;   /* journals that wait for room; theirs too */

@@ -38,7 +38,8 @@ static void expire_execs(struct manager *m)
 static bool may_be_late(const struct exec *e)
 {
     const struct sandbox *sb = e->sandbox;
-    return sb->paused || sb->pausing || sb->state == SANDBOX_CREATING || exec_output_blocked(e);
+    return sb->paused || sb->pausing || sb->lost_ms || sb->state == SANDBOX_CREATING ||
+           exec_output_blocked(e);
 }
 
 /* Timeouts are the runner's: it keeps them while we are being started again. One that does not keep
@@ -98,6 +99,7 @@ static void on_tick(void *data)
     sandbox_expire_networks(m);
     expire_execs(m);
     expire_overdue(m);
+    sandbox_look_after_lost(m);
     journal_retry_all(&m->options.journal);
     journal_look_for_room(&m->options.journal);
     exec_retry_rows(m);
@@ -119,6 +121,7 @@ struct manager *manager_new(const struct manager_options *o)
     list_init(&m->finished);
     list_init(&m->dirty);
     list_init(&m->expiring);
+    list_init(&m->lost);
     loop_timer_init(&m->tick, o->loop, on_tick, m);
     loop_timer_start_every(&m->tick, TICK_MS);
     retirement_init(m);

@@ -36,6 +36,11 @@ char **sandbox_denied_hosts(const struct sandbox *sb)
     return all;
 }
 
+bool sandbox_shares_kernel(const struct sandbox *sb)
+{
+    return sb->ops->isolation < ISOLATION_VIRTUAL_MACHINE;
+}
+
 static struct rule_list parse_rules(char *const *texts)
 {
     struct rule_list l = {0};
@@ -108,6 +113,31 @@ char **sandbox_allowed_hosts(const struct sandbox *sb)
     if (!kept)
         add_text(&kept, GATEWAY_HOST_NONE);
     return kept;
+}
+
+char **exec_allowed_hosts(const struct sandbox *sb, const struct exec *e)
+{
+    char **hosts = sandbox_allowed_hosts(sb);
+    if (!e || !e->hosts)
+        return hosts;
+    char **both = gateway_hosts_intersect(hosts, e->hosts);
+    strv_free(hosts);
+    return both;
+}
+
+int sandbox_check_own_proxy(const struct sandbox *sb, struct error *err)
+{
+    if (sb->spec.cidrs && sb->spec.cidrs[0])
+        return error_set(err, ERROR_UNSUPPORTED, 0,
+                         "a network by address is that of all commands of its sandbox: none of "
+                         "them can have less of it");
+    const struct runner *r = sandbox_runner(sb); /* of one that is lost nothing is known */
+    if (r && sb->resumed && !(runner_features(r) & RUNNER_OWN_PROXY))
+        return error_set(err, ERROR_UNSUPPORTED, 0,
+                         "a call with fewer hosts than its sandbox needs Landlock of ABI 4 (Linux "
+                         "6.7) inside it, which sandbox %s does not have",
+                         sb->id);
+    return 0;
 }
 
 /* --- changing */
@@ -225,7 +255,7 @@ bool sandbox_still_allows(const struct sandbox *sb, const struct target *t, cons
     struct rule_list allow = parse_rules(allowed), deny = parse_rules(denied);
     struct rule_request q = {.target = t};
     const struct rule *rule = rule_list_find_allowance(&allow, &q);
-    bool good = rule && !rule_list_find_denial(&deny, &q, a);
+    bool good = rule && !rule->ask && !rule_list_find_denial(&deny, &q, a);
     rule_list_done(&allow);
     rule_list_done(&deny);
     return good;

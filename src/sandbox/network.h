@@ -16,6 +16,9 @@ struct network_change {
 
 typedef void (*network_change_fn)(void *data, const struct error *err);
 
+/* May a command have less of the sandbox's network than the others? ERROR_UNSUPPORTED. */
+int sandbox_check_own_proxy(const struct sandbox *sb, struct error *err);
+
 /* Whether it can be done: the sandbox has a network and is not ending, and what is dropped is
  * there.
  */

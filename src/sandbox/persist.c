@@ -329,6 +329,12 @@ int persist_exec_format(const struct exec *e, struct strbuf *row)
     if (r < 0)
         return r;
     struct json_text t = format_exec(e, SIZE_MAX, row);
+    if (e->hosts) {
+        json_text_open(&t, "hosts", '[');
+        for (char *const *h = e->hosts; *h; h++)
+            json_text_string(&t, NULL, *h);
+        json_text_close(&t, ']');
+    }
     if (exec_is_done(e))
         put_result(&t, e);
     else if (e->result.status == EXEC_CANCELING)
@@ -401,6 +407,8 @@ int persist_exec_parse(const json_t *obj, struct exec *e, struct error *err)
         r = error_set(err, ERROR_INTERNAL, 0, "a stored exec has no id");
     if (r >= 0)
         r = json_member_strv(obj, "argv", ARGV_MAX, &e->argv, err);
+    if (r >= 0)
+        r = json_member_strv(obj, "hosts", ARGV_MAX, &e->hosts, err);
     if (r >= 0)
         r = json_member_object(obj, "result", &result, err);
     if (r < 0)

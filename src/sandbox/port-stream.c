@@ -320,7 +320,7 @@ static int check_sandbox(struct sandbox *sb, uint16_t port, struct error *err)
                          sb->ops->name);
     if (sb->spec.network && port == atoi(PLAN_PROXY_PORT))
         return error_set(err, ERROR_FORBIDDEN, 0, PORT_IS_OURS, port, sb->id);
-    if (sb->paused || sb->pausing || !sb->runner)
+    if (sb->paused || sb->pausing || (!sb->runner && !sb->lost_ms))
         return error_set(err, ERROR_CONFLICT, 0, "sandbox %s is paused", sb->id);
     if (sb->n_port_streams >= PORT_STREAMS_MAX)
         return error_set(err, ERROR_LIMIT, 0, "sandbox %s has %d connections to its ports already",
@@ -350,7 +350,8 @@ struct port_stream *port_stream_open(struct sandbox *sb, uint16_t port,
     sandbox_hold(sb);
     loop_timer_init(&s->timer, sb->manager->options.loop, on_connect_late, s);
     loop_timer_start(&s->timer, PORT_CONNECT_TIMEOUT_MS);
-    if (runner_features(sb->runner) & RUNNER_CONNECTS)
+    struct runner *r = sandbox_runner(sb);
+    if (r && runner_features(r) & RUNNER_CONNECTS)
         stream_ask(s);
     return s;
 }

@@ -45,13 +45,6 @@ struct restoring {
 
 /* --- sandboxes */
 
-struct sandbox_row {
-    struct spec spec;
-    const char *owner, *alias, *failure, *runtime_id, *generation, *caller;
-    struct sandbox_policy *policy; /* or NULL */
-    int64_t created_ns;
-};
-
 /* What cannot be read must not pass for what is not there: it may be the owner, or a policy. */
 static int read_row(const json_t *o, const char *key, struct sandbox_row *ret, struct error *err)
 {
@@ -86,15 +79,10 @@ static void restore_sandbox(void *data, const char *key, const char *body, size_
         return;
     }
     _cleanup_free_ struct warden_alive *alive = map_remove(r->alive, row.runtime_id);
-    struct sandbox_maker by = {.key = row.owner, .address = row.caller};
-    struct sandbox *sb = sandbox_restore(r->manager, &row.spec, &by, key, row.runtime_id, row.alias,
-                                         row.policy, row.failure, row.created_ns, alive != NULL);
+    struct sandbox *sb = sandbox_restore(r->manager, key, &row, alive);
     spec_done(&row.spec);
-    sb->paused = alive && alive->frozen; /* the row has what was wished */
     sb->crash_untold = sb->state == SANDBOX_CRASHED && !row.failure;
     sandbox_announce_restored(sb);
-    if (row.generation)
-        snprintf(sb->generation, sizeof(sb->generation), "%s", row.generation);
     if (sandbox_state(sb) == SANDBOX_CREATING)
         r->adopted++;
     else

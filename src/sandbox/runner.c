@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -33,21 +34,36 @@ struct runner {
     bool broken, closing;
     bool polling_write;
     bool takes_sockets;
-    int socket; /* came with what was read last; -1: none, or it was taken */
+    int socket;                   /* came with what was read last; -1: none, or it was taken */
+    size_t read_left, write_left; /* before it ends by itself: runner_arm_cuts() */
 };
+
+static size_t cut_after; /* bytes of the next connection; 0: connections are not cut */
 
 /* All connections are read on one thread into one buffer, so that an idle one costs nothing. */
 static uint8_t read_buffer[RUNNER_READ_BYTES + FRAME_HEADER_SIZE + FRAME_PAYLOAD_MAX];
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-static void break_connection(struct runner *r, const char *why)
+static bool connection_ends(struct runner *r)
 {
     if (r->broken || r->closing)
-        return;
+        return false;
     r->broken = true;
     uv_poll_stop(&r->poll);
-    r->events->on_broken(r->data, why);
+    return true;
+}
+
+static void break_connection(struct runner *r, const char *why)
+{
+    if (connection_ends(r))
+        r->events->on_broken(r->data, why);
+}
+
+static void lose_connection(struct runner *r, const char *why)
+{
+    if (connection_ends(r))
+        r->events->on_lost(r->data, why);
 }
 
 static void on_closed(uv_handle_t *h)
@@ -114,7 +130,12 @@ void runner_flush(struct runner *r)
     if (r->broken || r->closing)
         return;
     while (r->sent < r->out.len) {
-        ssize_t n = write(r->fd, r->out.data + r->sent, r->out.len - r->sent);
+        size_t len = r->out.len - r->sent;
+        if (!r->write_left) {
+            shutdown(r->fd, SHUT_RDWR); /* the loop sees the end */
+            break;
+        }
+        ssize_t n = write(r->fd, r->out.data + r->sent, len < r->write_left ? len : r->write_left);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN) {
@@ -127,6 +148,7 @@ void runner_flush(struct runner *r)
             break;
         }
         r->sent += (size_t)n;
+        r->write_left -= (size_t)n;
     }
     strbuf_reset(&r->out);
     r->sent = 0;
@@ -341,7 +363,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct runner *r = poll->data;
     if (status < 0) {
-        break_connection(r, uv_strerror(status));
+        lose_connection(r, uv_strerror(status));
         return;
     }
     if (events & UV_WRITABLE)
@@ -351,12 +373,34 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     size_t kept = r->in.len;
     if (kept)
         memcpy(read_buffer, r->in.data, kept);
-    ssize_t n = r->takes_sockets ? read_with_socket(r, read_buffer + kept, RUNNER_READ_BYTES)
-                                 : read(r->fd, read_buffer + kept, RUNNER_READ_BYTES);
-    if (n > 0)
+    size_t most = r->read_left < RUNNER_READ_BYTES ? r->read_left : RUNNER_READ_BYTES;
+    ssize_t n = r->takes_sockets ? read_with_socket(r, read_buffer + kept, most)
+                                 : read(r->fd, read_buffer + kept, most);
+    if (n > 0) {
+        r->read_left -= (size_t)n;
         take_bytes(r, kept + (size_t)n);
-    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-        break_connection(r, n == 0 ? "the runner closed its connection" : strerror(errno));
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        lose_connection(r, n == 0 ? "the runner closed its connection" : strerror(errno));
+    }
+}
+
+void runner_arm_cuts(const char *text)
+{
+    cut_after = text ? strtoul(text, NULL, 10) : 0;
+}
+
+bool runner_cuts_are_armed(void)
+{
+    return cut_after > 0;
+}
+
+static void set_cut(struct runner *r)
+{
+    r->read_left = r->write_left = SIZE_MAX;
+    if (!cut_after)
+        return;
+    *(cut_after & 1 ? &r->read_left : &r->write_left) = cut_after / 2 + 1;
+    cut_after++;
 }
 
 struct runner *runner_new(uv_loop_t *loop, int fd, uint64_t generation,
@@ -368,6 +412,7 @@ struct runner *runner_new(uv_loop_t *loop, int fd, uint64_t generation,
     r->events = events;
     r->data = data;
     r->generation = generation;
+    set_cut(r);
     strbuf_init(&r->in, FRAME_HEADER_SIZE + FRAME_PAYLOAD_MAX);
     strbuf_init(&r->out, RUNNER_OUT_MAX);
     fd_set_nonblock(fd, true);

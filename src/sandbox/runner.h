@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The control plane's end of one runner connection: frames in and out, nothing about execs.
  *
- * The runner is not trusted: anything malformed, out of turn or over a limit ends in on_broken,
- * once, after which only runner_close() may be called. */
+ * The runner is not trusted: anything malformed, out of turn or over a limit ends in on_broken. A
+ * connection that ends by itself, or that the system gives up, ends in on_lost. One of the two
+ * comes, once, after which only runner_close() may be called. */
 #pragma once
 
 #include <stdbool.h>
@@ -30,6 +31,7 @@ struct runner_events {
     int (*on_data_end)(void *data, uint32_t stream, const struct msg_data_end *m);
     int (*on_connected)(void *data, uint32_t stream, const struct msg_connected *m);
     void (*on_close)(void *data, uint32_t stream);
+    void (*on_lost)(void *data, const char *why);
     void (*on_broken)(void *data, const char *why);
 };
 
@@ -53,3 +55,7 @@ void runner_accept_sockets(struct runner *r);
 int runner_take_socket(struct runner *r);
 /* Bytes that the socket has not taken yet. */
 size_t runner_backlog(const struct runner *r);
+/* For tests: connections end by themselves, the first after text bytes, each further one after one
+ * byte more, in turns of those that were read and those that were written. NULL: they do not. */
+void runner_arm_cuts(const char *text);
+bool runner_cuts_are_armed(void);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/random.h"
+#include "runtime/warden-client.h"
 #include "sandbox/internal.h"
 #include "sandbox/owner.h"
 
@@ -74,9 +75,12 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec,
     list_init(&sb->dirty_node);
     list_init(&sb->retired_node);
     list_init(&sb->expiring_node);
+    list_init(&sb->lost_node);
     list_init(&sb->pool_node);
     snprintf(sb->runtime_id, sizeof(sb->runtime_id), "%s", id);
     list_init(&sb->gateway_reports);
+    list_init(&sb->network_questions);
+    list_init(&sb->record_shares);
     list_init(&sb->execs);
     list_init(&sb->running);
     list_init(&sb->port_streams);
@@ -169,6 +173,25 @@ static struct sandbox *claim(struct manager *m, const struct spec *spec,
     return sb;
 }
 
+static int check_network(const struct runtime_ops *ops, const struct spec *spec,
+                         const struct sandbox_maker *by, struct error *err)
+{
+    if (spec->network && !ops->has_proxy)
+        return error_unsupported(
+            err, "network", "sandboxes of runtime '%s' cannot have a network: those of 'local' can",
+            ops->name);
+    if (spec->cidrs && spec->cidrs[0] && !ops->has_addresses)
+        return error_unsupported(
+            err, "network.cidrs",
+            "sandboxes of runtime '%s' cannot have a network by address: those of 'local', "
+            "'crun' and 'runc' can",
+            ops->name);
+    if (spec_has_network(spec) && !by->network_admitted)
+        return error_set(err, ERROR_INTERNAL, 0,
+                         "nothing has decided on the hosts of this network");
+    return 0;
+}
+
 /* Takes *policy where a sandbox is made of it. */
 static struct sandbox *create(struct manager *m, const struct spec *spec,
                               const struct sandbox_maker *by, const char *name, const char *alias,
@@ -182,32 +205,13 @@ static struct sandbox *create(struct manager *m, const struct spec *spec,
         random_id(id + 4, RANDOM_ID_LEN);
     const struct runtime_ops *ops = runtime_find(spec->runtime);
     if (!ops) {
-        error_field(err, "runtime", "there is no runtime '%s' in this build", spec->runtime);
-        err->code = ERROR_UNSUPPORTED;
-        return NULL;
-    }
-    if (spec->network && !ops->has_proxy) {
-        error_field(err, "network",
-                    "sandboxes of runtime '%s' cannot have a network: those of 'local' can",
-                    ops->name);
-        err->code = ERROR_UNSUPPORTED;
-        return NULL;
-    }
-    if (spec->cidrs && spec->cidrs[0] && !ops->has_addresses) {
-        error_field(err, "network.cidrs",
-                    "sandboxes of runtime '%s' cannot have a network by address: those of 'local', "
-                    "'crun' and 'runc' can",
-                    ops->name);
-        err->code = ERROR_UNSUPPORTED;
-        return NULL;
-    }
-    if (spec_has_network(spec) && !by->network_admitted) {
-        error_set(err, ERROR_INTERNAL, 0, "nothing has decided on the hosts of this network");
+        error_unsupported(err, "runtime", "there is no runtime '%s' in this build", spec->runtime);
         return NULL;
     }
     struct sandbox *pooled = NULL;
     _cleanup_strv_ char **intercepted = NULL;
-    int r = interceptor_check(m, ops, spec, by->key, &intercepted, err);
+    int r = check_network(ops, spec, by, err);
+    r = r < 0 ? r : interceptor_check(m, ops, spec, by->key, &intercepted, err);
     r = r < 0 ? r : check_name(m, id, key, err);
     if (r >= 0 && (name || alias))
         r = check_word(m, by->key, alias ? alias : id, err);
@@ -251,28 +255,29 @@ struct sandbox *sandbox_create_narrowed(struct manager *m, const struct spec *sp
 }
 
 /* A sandbox whose adoption fails is one that died with the earlier control plane. */
-struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec,
-                                const struct sandbox_maker *by, const char *id,
-                                const char *runtime_id, const char *alias,
-                                struct sandbox_policy *policy, const char *failure,
-                                int64_t created_ns, bool alive)
+struct sandbox *sandbox_restore(struct manager *m, const char *id, struct sandbox_row *row,
+                                const struct warden_alive *alive)
 {
     struct error err = {0};
-    struct sandbox *sb = sandbox_new(m, spec, by, id);
+    struct sandbox_maker by = {.key = row->owner, .address = row->caller};
+    struct sandbox *sb = sandbox_new(m, &row->spec, &by, id);
     sb->actor[0] = '\0'; /* nobody has done anything to it since */
-    sb->ops = runtime_find(spec->runtime);
-    sb->created_ns = created_ns;
-    snprintf(sb->runtime_id, sizeof(sb->runtime_id), "%s", runtime_id);
-    sb->alias = alias ? xstrdup(alias) : NULL;
-    sb->alias_key = alias ? sandbox_alias_key(by->key, alias) : NULL;
-    sb->policy = policy;
+    sb->ops = runtime_find(row->spec.runtime);
+    sb->created_ns = row->created_ns;
+    snprintf(sb->runtime_id, sizeof(sb->runtime_id), "%s", row->runtime_id);
+    if (row->generation)
+        snprintf(sb->generation, sizeof(sb->generation), "%s", row->generation);
+    sb->alias = row->alias ? xstrdup(row->alias) : NULL;
+    sb->alias_key = row->alias ? sandbox_alias_key(row->owner, row->alias) : NULL;
+    sb->policy = steal_ptr(row->policy);
     sb->restored = true;
+    sb->paused = alive && alive->frozen; /* the row has what was wished */
     sandbox_enter_tables(m, sb);
     if (alive && sb->ops && sb->ops->adopt)
-        sb->instance = sb->ops->adopt(sb->ops, m->options.host, sb->runtime_id, spec,
+        sb->instance = sb->ops->adopt(sb->ops, m->options.host, sb->runtime_id, &row->spec,
                                       &sandbox_runtime_events, sb, &err);
     if (!sb->instance) {
-        sandbox_set_failure(sb, failure ? failure : "the daemon ended and took it along");
+        sandbox_set_failure(sb, row->failure ? row->failure : "the daemon ended and took it along");
         sb->state = SANDBOX_CRASHED;
         m->counts.creating--;
         sandbox_unref(sb); /* the runtime's */

@@ -72,9 +72,11 @@ static void crash_when_settled(struct sandbox *sb)
     if (sb->instance || !sb->runner_ended)
         return;
     runner_close(steal_ptr(sb->runner));
-    if (sb->state != SANDBOX_CRASHED)
+    if (sb->state != SANDBOX_CRASHED && !error_is_set(&sb->failure))
         sandbox_set_failure(sb, "its runner ended");
-    if (WIFSIGNALED(sb->exit_status))
+    if (sb->end_is_told)
+        snprintf(why, sizeof(why), "%s", sb->failure.message);
+    else if (WIFSIGNALED(sb->exit_status))
         snprintf(why, sizeof(why), "%s (PID 1 was killed by signal %d)", sb->failure.message,
                  WTERMSIG(sb->exit_status));
     else
@@ -103,7 +105,9 @@ void sandbox_break(struct sandbox *sb, const char *why)
     if (sb->state != SANDBOX_READY)
         return;
     sandbox_ref(sb); /* a callback of its execs may delete it */
-    sandbox_set_failure(sb, why);
+    sandbox_forget_lost(sb);
+    if (!error_is_set(&sb->failure)) /* the runtime may have said more already */
+        sandbox_set_failure(sb, why);
     sb->state = SANDBOX_CRASHED;
     sb->runner_ended = true;
     sandbox_update_idle(sb);
@@ -113,12 +117,19 @@ void sandbox_break(struct sandbox *sb, const char *why)
     sandbox_unref(sb);
 }
 
-static void on_runtime_exited(void *data, int wait_status, uint64_t oom_kills)
+/* All there was of a lost connection was read: nothing more comes by another one. */
+static void on_runtime_exited(void *data, const struct runtime_end *end)
 {
     struct sandbox *sb = data;
     sb->instance = NULL;
-    sb->exit_status = wait_status;
-    if (oom_kills > sb->oom_kills_seen && sb->state != SANDBOX_STOPPING)
+    sb->exit_status = end->wait_status;
+    if (sb->lost_ms)
+        sb->runner_ended = true;
+    sandbox_forget_lost(sb);
+    sb->end_is_told = end->why && sb->state != SANDBOX_STOPPING;
+    if (sb->end_is_told)
+        sandbox_set_failure(sb, end->why);
+    else if (end->oom_kills > sb->oom_kills_seen && sb->state != SANDBOX_STOPPING)
         sandbox_set_failure(sb, "out of memory: the kernel killed it at its memory limit");
     if (sb->state == SANDBOX_STOPPING)
         gone(sb);
@@ -195,6 +206,7 @@ void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
     fault_point("delete.begin");
     list_remove(&sb->idle_node);
     retirement_remove(sb);
+    sandbox_forget_lost(sb);
     runner_close(steal_ptr(sb->runner));
     gateway_streams_free(sb);
     port_streams_free(sb, "it was deleted");
@@ -316,12 +328,13 @@ static void on_runtime_started(void *data, int runner_fd, const struct effective
         interceptor_new(sb);
     sb->runner =
         runner_new(m->options.loop, runner_fd, m->options.generation, &exec_runner_events, sb);
-    if (sb->spec.network)
+    if (sb->spec.network && sandbox_shares_kernel(sb))
         runner_accept_sockets(sb->runner);
     sandbox_ready_when_settled(sb);
 }
 
 const struct runtime_events sandbox_runtime_events = {
     .on_started = on_runtime_started,
+    .on_reconnected = sandbox_take_connection,
     .on_exited = on_runtime_exited,
 };

@@ -3,6 +3,7 @@
  *
  *   CREATING ── the runtime is building it            delete: stops it, ends in GONE
  *   READY    ── execs run                             delete: STOPPING
+ *               (its connection may be lost and is made again: reconnect.c)
  *   CRASHED  ── it died by itself; its record stays   delete: GONE
  *   STOPPING ── being killed                          delete: waits with the first
  *   GONE     ── out of the tables; freed when the last reference goes
@@ -31,6 +32,7 @@ struct map;
 struct sandbox;
 struct sandbox_policy;
 struct store;
+struct target;
 
 #define SANDBOX_GENERATION_SIZE 25
 
@@ -64,9 +66,12 @@ struct manager_config {
     uint64_t idle_ttl_ms;  /* 0: never */
     uint64_t retention_ms; /* of finished execs */
     uint64_t create_timeout_ms;
+    uint64_t reconnect_timeout_ms; /* without a connection to its runner, where those may break */
     uint32_t drain_grace_ms, kill_grace_ms;
     uint32_t network_records_per_minute; /* of one sandbox's proxy, one by one */
 };
+
+typedef void (*ask_network_fn)(void *data, const struct error *err);
 
 /* Where the secrets are that sandboxes name (secret/secrets.h); all NULL: there are none. */
 struct manager_secrets {
@@ -108,6 +113,10 @@ struct manager_options {
      * those that its spec denies (gateway/rule.h), asked for each one. The caller frees with
      * strv_free(). */
     char **(*find_denied_hosts)(void *data, const struct sandbox *sb);
+    /* Optional, with on_exec_data. A command wants to go where a rule asks a person first. fn comes
+     * once, when that is answered or nobody has answered in time, perhaps from inside. */
+    void (*ask_network)(void *data, struct sandbox *sb, const struct target *t, ask_network_fn fn,
+                        void *fn_data);
     struct runtime_host *host;
     int gateway_sock; /* -1: none */
     uint64_t generation;

@@ -233,7 +233,9 @@ static int parse_lines(struct pair *p, char *rest, struct error *err)
     int r = pair_set_header(p, header, err);
     for (char *host; r >= 0 && (host = strsep(&hosts, ","));)
         r = pair_add_host(p, host, err);
-    return r < 0 ? r : pair_set_value(p, rest, strlen(rest), err);
+    if (r < 0)
+        return r;
+    return pair_set_value(p, rest, strlen(rest), err);
 }
 
 int pair_parse(struct pair *ret, const char *data, size_t len, struct error *err)

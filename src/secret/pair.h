@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A pair: a secret, the hosts that it is for, and the header that carries it there.
  *
- * All three are sealed together, so that nobody who only passes a pair on can give its secret to
- * another host or put it into another header. A host is an exact name or "*.suffix", with an
+ * All three are sealed together, so that no process that only passes a pair on can give its secret
+ * to another host or put it into another header. A host is an exact name or "*.suffix", with an
  * optional port; without one, only 443 is meant. Addresses are refused: what a certificate proves
  * is a name. A header is "Name: text" with the secret's place written as {}. */
 #pragma once

@@ -47,12 +47,14 @@ int seal_public_key(const uint8_t private_key[SEAL_KEY_SIZE], uint8_t ret[SEAL_K
     return good == 1 && len == SEAL_KEY_SIZE ? 0 : -EIO;
 }
 
-static int agree(EVP_PKEY *own, const uint8_t peer[SEAL_KEY_SIZE], uint8_t ret[SEAL_KEY_SIZE])
+static int agree_on_key(EVP_PKEY *own, const uint8_t peer[SEAL_KEY_SIZE],
+                        uint8_t ret[SEAL_KEY_SIZE])
 {
     size_t len = SEAL_KEY_SIZE;
     EVP_PKEY *other = EVP_PKEY_new_raw_public_key(EVP_PKEY_X25519, NULL, peer, SEAL_KEY_SIZE);
     EVP_PKEY_CTX *ctx = own && other ? EVP_PKEY_CTX_new(own, NULL) : NULL;
-    /* libcrypto refuses public keys of small order, with which everybody would know the result. */
+    /* libcrypto refuses public keys of small order, with which any observer would know the result.
+     */
     int good = ctx && EVP_PKEY_derive_init(ctx) == 1 && EVP_PKEY_derive_set_peer(ctx, other) == 1 &&
                EVP_PKEY_derive(ctx, ret, &len) == 1;
     EVP_PKEY_CTX_free(ctx);
@@ -66,7 +68,7 @@ static int derive_content_key(EVP_PKEY *own, const uint8_t peer[SEAL_KEY_SIZE],
                               const uint8_t of_warden[SEAL_KEY_SIZE], uint8_t ret[SEAL_KEY_SIZE])
 {
     uint8_t shared[SEAL_KEY_SIZE], context[2 * SEAL_KEY_SIZE];
-    int r = agree(own, peer, shared);
+    int r = agree_on_key(own, peer, shared);
     if (r < 0)
         return r;
     memcpy(context, of_seal, SEAL_KEY_SIZE);
@@ -78,7 +80,8 @@ static int derive_content_key(EVP_PKEY *own, const uint8_t peer[SEAL_KEY_SIZE],
 }
 
 /* A content key is used for one message only, so its nonce may be a constant. */
-static int encrypt(const uint8_t key[SEAL_KEY_SIZE], const void *data, size_t len, uint8_t *ret)
+static int encrypt_content(const uint8_t key[SEAL_KEY_SIZE], const void *data, size_t len,
+                           uint8_t *ret)
 {
     static const uint8_t nonce[NONCE_SIZE];
     int n = 0, last = 0;
@@ -119,7 +122,7 @@ int seal_close(const uint8_t public_key[SEAL_KEY_SIZE], const void *data, size_t
     EVP_PKEY *once = EVP_PKEY_Q_keygen(NULL, NULL, "X25519");
     int r = once && EVP_PKEY_get_raw_public_key(once, ret, &size) == 1 ? 0 : -EIO;
     r = r < 0 ? r : derive_content_key(once, public_key, ret, public_key, content);
-    r = r < 0 ? r : encrypt(content, data, len, ret + SEAL_KEY_SIZE);
+    r = r < 0 ? r : encrypt_content(content, data, len, ret + SEAL_KEY_SIZE);
     OPENSSL_cleanse(content, sizeof(content));
     EVP_PKEY_free(once);
     return r;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sealed bytes: what anybody may close who has the warden's public key, and only one process opens.
+/* Sealed bytes: any process with the warden's public key can close a seal, and only one process
+ * opens it.
  *
- * The warden has one X25519 key (seal-key.h). Whoever closes a seal makes a key of its own for that
- * one time; both together give the content key, under which the bytes are encrypted (AES-256-GCM).
- * The warden computes the content key of a seal and hands it to the process that is to use the
- * bytes. So the control plane stores what it cannot open, the warden passes on what it does not
- * open, and the process that opens one seal has no key of any other.
+ * The warden has one X25519 key (seal-key.h). The process that closes a seal makes a key of its own
+ * for that one time; both together give the content key, under which the bytes are encrypted
+ * (AES-256-GCM). The warden computes the content key of a seal and hands it to the process that is
+ * to use the bytes. So the control plane stores what it cannot open, the warden passes on what it
+ * does not open, and the process that opens one seal has no key of any other.
  *
  *   sealed bytes: public key of this seal (32), encrypted bytes, tag (16) */
 #pragma once

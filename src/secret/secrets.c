@@ -161,7 +161,9 @@ static int row_parse(struct entry *e, const char *body, size_t len, struct error
     r = r < 0 ? r : json_member_string(row, "sealed", &sealed, err);
     for (char **h = hosts; r >= 0 && h && *h; h++)
         r = pair_add_host(&e->secret.pair, *h, err);
-    return r < 0 ? r : entry_set_sealed(e, sealed ? sealed : "", err);
+    if (r < 0)
+        return r;
+    return entry_set_sealed(e, sealed ? sealed : "", err);
 }
 
 struct loading {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The secrets that callers may name, as the control plane has them: names, hosts and sealed bytes.
  *
- * The operator's come with the configuration and are for everybody to name. A key's own come over
- * the API, are sealed in the same turn, are its owner's alone, and are for hosts of secret_hosts
- * only. Nothing here opens a seal: the process that uses a secret does (secret/seal.h). */
+ * The operator's come with the configuration and may be named by every caller. A key's own come
+ * over the API, are sealed in the same turn, are its owner's alone, and are for hosts of
+ * secret_hosts only. Nothing here opens a seal: the process that uses a secret does
+ * (secret/seal.h). */
 #pragma once
 
 #include <jansson.h>

@@ -85,7 +85,7 @@ const char *shell_option_parse(const char *p, struct shell_option *ret)
 }
 
 /* Of two options that a word may be, the one that does more. */
-static int severity(char meaning)
+static int meaning_severity(char meaning)
 {
     const char *order = ". /<>$%&~!", *found = meaning ? strchr(order, meaning) : order + 1;
     return found ? (int)(found - order) : 0;
@@ -120,7 +120,7 @@ static bool find_long(const struct shell_program *p, const char *name, size_t le
             return true;
         }
         same &= !found || ret->values == o.values;
-        if (!found || severity(o.meaning) > severity(ret->meaning))
+        if (!found || meaning_severity(o.meaning) > meaning_severity(ret->meaning))
             *ret = o;
         found = true;
     }

@@ -49,7 +49,7 @@ static void shell_reads_word(struct shell_build *b, size_t index, size_t word)
     }
 }
 
-/* What `echo` writes or a here-document is, as far as it can be told; NULL when not. */
+/* What `echo` writes or a here-document holds, as far as it is known; NULL when it is not. */
 static char *text_of_source(const struct shell_build *b, const struct shell_command *c)
 {
     const struct shell_command *from = c->source ? &b->out->commands[c->source - 1] : NULL;
@@ -323,7 +323,7 @@ static void look_through_find(struct shell_build *b, size_t index)
 }
 
 /* What -I or -i of xargs has replaced; NULL when arguments go to the end. */
-static const char *replacement(const struct shell_command *c, size_t end)
+static const char *xargs_replacement(const struct shell_command *c, size_t end)
 {
     for (size_t i = 1; i < end; i++) {
         const char *t = c->words[i].text;
@@ -365,7 +365,7 @@ static void look_through_xargs(struct shell_build *b, size_t index)
     c->transparent = true;
     if (!inner)
         return;
-    const char *what = replacement(c, i);
+    const char *what = xargs_replacement(c, i);
     free(inner->here); /* the command's own input is empty */
     inner->here = NULL;
     inner->piped = true;

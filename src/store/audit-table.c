@@ -137,14 +137,14 @@ int audit_table_drop(sqlite3 *db, uint64_t seq, uint32_t max)
                           "DELETE FROM audit WHERE seq IN (SELECT seq FROM audit WHERE seq <= ?1"
                           " ORDER BY seq LIMIT ?2)",
                           bind_drop, &args);
-    return r < 0
-               ? r
-               : run_statement(
-                     db,
-                     "DELETE FROM audit_checkpoint WHERE seq IN (SELECT seq FROM"
-                     " audit_checkpoint WHERE seq < ?1 AND substr(body, 1, 16) <> " KEY_CHANGE_START
-                     " ORDER BY seq LIMIT ?2)",
-                     bind_drop, &args);
+    if (r < 0)
+        return r;
+    return run_statement(
+        db,
+        "DELETE FROM audit_checkpoint WHERE seq IN (SELECT seq FROM"
+        " audit_checkpoint WHERE seq < ?1 AND substr(body, 1, 16) <> " KEY_CHANGE_START
+        " ORDER BY seq LIMIT ?2)",
+        bind_drop, &args);
 }
 
 /* --- reading */
@@ -176,11 +176,11 @@ int audit_table_bytes(sqlite3 *db, uint64_t seq, int64_t *ret)
     return step == SQLITE_ROW ? 0 : -EIO;
 }
 
-static int open_cursor(struct audit_cursor *c, sqlite3 *db, const char *columns, uint64_t since,
+static int open_cursor(struct audit_cursor *c, sqlite3 *db, const char *select, uint64_t since,
                        uint64_t until, enum audit_order order, struct error *err)
 {
     char sql[256];
-    snprintf(sql, sizeof(sql), "SELECT %s WHERE seq > ?1 AND seq <= ?2 ORDER BY seq%s", columns,
+    snprintf(sql, sizeof(sql), "%s WHERE seq > ?1 AND seq <= ?2 ORDER BY seq%s", select,
              order == AUDIT_NEWEST_FIRST ? " DESC" : "");
     *c = (struct audit_cursor){.db = db};
     if (sqlite3_prepare_v2(db, sql, -1, &c->stmt, NULL) != SQLITE_OK)
@@ -193,20 +193,21 @@ static int open_cursor(struct audit_cursor *c, sqlite3 *db, const char *columns,
 int audit_cursor_open(struct audit_cursor *c, sqlite3 *db, uint64_t since, uint64_t until,
                       enum audit_order order, struct error *err)
 {
-    return open_cursor(c, db, "seq, body, hash FROM audit", since, until, order, err);
+    return open_cursor(c, db, "SELECT seq, body, hash FROM audit", since, until, order, err);
 }
 
 int audit_cursor_open_checkpoints(struct audit_cursor *c, sqlite3 *db, uint64_t since,
                                   uint64_t until, enum audit_order order, struct error *err)
 {
-    return open_cursor(c, db, "seq, body, NULL FROM audit_checkpoint", since, until, order, err);
+    return open_cursor(c, db, "SELECT seq, body, NULL FROM audit_checkpoint", since, until, order,
+                       err);
 }
 
 int audit_cursor_open_key_changes(struct audit_cursor *c, sqlite3 *db, uint64_t until,
                                   struct error *err)
 {
     return open_cursor(c, db,
-                       "seq, body, NULL FROM (SELECT * FROM audit_checkpoint"
+                       "SELECT seq, body, NULL FROM (SELECT * FROM audit_checkpoint"
                        " WHERE substr(body, 1, 16) = " KEY_CHANGE_START ")",
                        0, until, AUDIT_OLDEST_FIRST, err);
 }

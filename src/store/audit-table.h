@@ -31,7 +31,7 @@ int audit_table_add_number(struct sqlite3 *db, const char *name, int64_t delta);
 /* How many bytes the records up to seq have. */
 int audit_table_bytes(struct sqlite3 *db, uint64_t seq, int64_t *ret);
 /* Records up to seq, and checkpoints before it, at most max of each. Checkpoints that change the
- * signing key stay: without them nobody who knows the first key could trust the newest. */
+ * signing key stay: without them a verifier that knows the first key could not trust the newest. */
 int audit_table_drop(struct sqlite3 *db, uint64_t seq, uint32_t max);
 
 /* Leaves *ret as it was where there is none. */

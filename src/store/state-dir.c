@@ -94,8 +94,9 @@ static bool is_abandoned(int parent, const char *name)
     return lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0;
 }
 
-static void sweep_temporary(const char *parent)
+static int make_temporary(struct state_dir *s, struct error *err)
 {
+    const char *parent = temporary_parent();
     DIR *dir = opendir(parent);
     for (struct dirent *e; dir && (e = readdir(dir));)
         if (strncmp(e->d_name, TEMPORARY_NAME, strlen(TEMPORARY_NAME)) == 0 &&
@@ -103,12 +104,6 @@ static void sweep_temporary(const char *parent)
             tree_remove_at(dirfd(dir), e->d_name);
     if (dir)
         closedir(dir);
-}
-
-static int make_temporary(struct state_dir *s, struct error *err)
-{
-    const char *parent = temporary_parent();
-    sweep_temporary(parent);
     s->path = xasprintf("%s/" TEMPORARY_NAME "XXXXXX", parent);
     if (!mkdtemp(s->path))
         return error_set(err, ERROR_INVALID, errno, "make a directory in '%s'", parent);
@@ -240,7 +235,9 @@ int state_dir_open(struct state_dir *s, const char *path, bool temporary, uid_t 
     if (s->fd < 0)
         return s->fd;
     r = take_lock(s, err);
-    return r < 0 ? r : make_control(s, uid, gid, err);
+    if (r < 0)
+        return r;
+    return make_control(s, uid, gid, err);
 }
 
 void state_dir_close(struct state_dir *s)

@@ -16,7 +16,7 @@
 
 #define STORE_FILE    "state.db"
 #define STORE_VERSION 2    /* since 2 there are keys, which an older program would not ask for */
-#define STORE_SOON_MS 20   /* changes that nobody waits for share a commit */
+#define STORE_SOON_MS 20   /* changes that no callback waits for share a commit */
 #define STORE_BUSY_MS 5000 /* waits for another process that reads the file */
 
 static const char *const table_names[] = {"sandbox", "exec",     "idempotency",  "api_key",
@@ -44,7 +44,7 @@ struct store {
     sqlite3_stmt *put[_STORE_TABLE_MAX], *remove[_STORE_TABLE_MAX];
     struct list queued;           /* the loop's */
     struct list writing;          /* the writer's while busy */
-    struct loop_timer soon;       /* what nobody waits for gathers until it fires */
+    struct loop_timer soon;       /* changes that no callback waits for gather until it fires */
     int n_open;                   /* the timer and the writer, until they are closed */
     void (*on_batch)(void *data); /* or NULL */
     void *batch_data;
@@ -92,7 +92,7 @@ static int check_integrity(struct store *s, struct error *err)
     return good ? 0 : -EIO;
 }
 
-static int migrate(struct store *s, struct error *err)
+static int store_migrate(struct store *s, struct error *err)
 {
     int version = 0;
     int r = read_number(s, "PRAGMA user_version", &version, err);
@@ -135,14 +135,18 @@ static int open_database(struct store *s, const char *path, struct error *err)
     sqlite3_busy_timeout(s->db, STORE_BUSY_MS);
     int r = check_integrity(s, err);
     /* NORMAL: a kill -9 loses nothing; power loss may lose the last commits, never the file. */
-    if (r >= 0)
-        r = exec_sql(s,
-                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; "
-                     "PRAGMA temp_store = MEMORY",
-                     err);
-    if (r >= 0)
-        r = migrate(s, err);
-    return r < 0 ? r : prepare_statements(s, err);
+    if (r < 0)
+        return r;
+    r = exec_sql(s,
+                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; "
+                 "PRAGMA temp_store = MEMORY",
+                 err);
+    if (r < 0)
+        return r;
+    r = store_migrate(s, err);
+    if (r < 0)
+        return r;
+    return prepare_statements(s, err);
 }
 
 static void free_handles(struct store *s)
@@ -326,8 +330,8 @@ static void on_part_closed(void *data)
     ((struct store *)data)->n_open--;
 }
 
-static void queue(struct store *s, enum store_table table, const char *key, const char *body,
-                  size_t len, store_done_fn on_durable, void *data)
+static void queue_change(struct store *s, enum store_table table, const char *key, const char *body,
+                         size_t len, store_done_fn on_durable, void *data)
 {
     struct change *c = new0(struct change);
     c->table = table;
@@ -345,21 +349,21 @@ static void queue(struct store *s, enum store_table table, const char *key, cons
 void store_put(struct store *s, enum store_table table, const char *key, const char *body,
                size_t len, store_done_fn on_durable, void *data)
 {
-    queue(s, table, key, body, len, on_durable, data);
+    queue_change(s, table, key, body, len, on_durable, data);
     start_batch(s);
 }
 
 void store_put_soon(struct store *s, enum store_table table, const char *key, const char *body,
                     size_t len, store_done_fn on_durable, void *data)
 {
-    queue(s, table, key, body, len, on_durable, data);
+    queue_change(s, table, key, body, len, on_durable, data);
     start_soon(s);
 }
 
 void store_delete(struct store *s, enum store_table table, const char *key,
                   store_done_fn on_durable, void *data)
 {
-    queue(s, table, key, NULL, 0, on_durable, data);
+    queue_change(s, table, key, NULL, 0, on_durable, data);
     if (on_durable)
         start_batch(s);
     else

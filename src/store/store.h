@@ -41,7 +41,7 @@ typedef void (*store_done_fn)(void *data, const struct error *err);
 void store_put(struct store *s, enum store_table table, const char *key, const char *body,
                size_t len, store_done_fn on_durable, void *data);
 /* The same without hurry: it joins the next batch, at the latest after some milliseconds. So does a
- * delete that nobody waits for. */
+ * delete without a callback. */
 void store_put_soon(struct store *s, enum store_table table, const char *key, const char *body,
                     size_t len, store_done_fn on_durable, void *data);
 void store_delete(struct store *s, enum store_table table, const char *key,

@@ -103,7 +103,9 @@ int image_find_start(struct image_find *f, struct images *images, struct gate *g
     if (known)
         return set_image(f, known, err);
     int r = image_check_name(gate, who, spec->image, err);
-    r = r < 0 ? r : images_resolve(images, image, &f->wait, err);
+    if (r < 0)
+        return r;
+    r = images_resolve(images, image, &f->wait, err);
     return r < 0 ? r : 1;
 }
 

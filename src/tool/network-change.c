@@ -24,7 +24,7 @@ struct widening {
     struct identity who;
     struct gate_terms terms; /* approval_id is its own */
     char **allow, **deny, **drop;
-    bool drop_all;
+    bool drop_all, asks;
     struct rule_list wider; /* the one rule that widens, or none */
     int64_t for_s;          /* and how long it is to last */
     char host[TARGET_TEXT_SIZE];
@@ -136,11 +136,15 @@ static int refuse_stripped(struct widening *w, struct error *err)
     return gate_refuse(w->gate, &w->call, &w->decision, rule, why, err);
 }
 
-static int decide(struct widening *w, struct error *err)
+static int widening_decide(struct widening *w, struct error *err)
 {
     int r = check_own_policy(w, err);
-    r = r < 0 ? r : gate_decide(w->gate, &w->call, &w->decision, err);
-    if (r >= 0 && w->decision.rules.obligations.strip_network)
+    if (r < 0)
+        return r;
+    r = gate_decide(w->gate, &w->call, &w->decision, err);
+    if (r < 0)
+        return r;
+    if (w->decision.rules.obligations.strip_network)
         r = refuse_stripped(w, err);
     return r;
 }
@@ -170,7 +174,7 @@ static void restart_time(struct widening *w)
     }
 }
 
-static void apply(struct widening *w)
+static void widening_apply(struct widening *w)
 {
     struct error err = {0};
     struct audit *audit = gate_audit(w->gate);
@@ -209,11 +213,11 @@ static void on_used(void *data, struct approval *a, const struct error *err)
         error_set(&late, ERROR_CONFLICT, 0, "its caller has left");
     if (err || !w->fn ||
         sandbox_check_network(w->sandbox, &(struct network_change){0}, &late) < 0 ||
-        decide(w, &late) < 0) {
+        widening_decide(w, &late) < 0) {
         widening_end(w, err ? err : &late);
         return;
     }
-    apply(w);
+    widening_apply(w);
 }
 
 static int use_grant(struct widening *w, struct error *err)
@@ -235,6 +239,19 @@ static int use_grant(struct widening *w, struct error *err)
     return r;
 }
 
+/* The no of a person who was asked by a rule of the network: it is not asked about again. */
+static void deny_for_good(struct widening *w)
+{
+    struct rule place = w->wider.rules[0];
+    struct error err = {0};
+    place.until_s = 0;
+    _cleanup_free_ char *text = rule_format_host(&place);
+    char *const denied[] = {text, NULL};
+    struct network_change change = {.deny = denied};
+    if (sandbox_change_network(w->sandbox, &change, on_written, w, &err) < 0)
+        widening_end(w, &err);
+}
+
 static void on_change(struct approval_watch *watch, struct approval *a)
 {
     struct widening *w = container_of(watch, struct widening, watch);
@@ -243,12 +260,25 @@ static void on_change(struct approval_watch *watch, struct approval *a)
         return;
     approval_watch_remove(watch);
     w->watching = false;
-    if (approval_state(a) == APPROVAL_APPROVED && decide(w, &err) >= 0 && use_grant(w, &err) >= 0)
+    if (approval_state(a) == APPROVAL_APPROVED && widening_decide(w, &err) >= 0 &&
+        use_grant(w, &err) >= 0)
         return;
+    if (w->asks && approval_state(a) == APPROVAL_REJECTED) {
+        deny_for_good(w);
+        return;
+    }
     if (!error_is_set(&err))
         error_set(&err, ERROR_DENIED, 0, "approval %s is %s", approval_id(a),
                   approval_state_name(approval_state(a)));
     widening_end(w, &err);
+}
+
+static void watch_approval(struct widening *w, const struct approval *a)
+{
+    w->watching = true;
+    w->terms.approval_id = xstrdup(approval_id(a));
+    w->watch.on_change = on_change;
+    approvals_watch(gate_approvals(w->gate), &w->watch);
 }
 
 static void on_asked(void *data, struct approval *a, const struct error *err)
@@ -258,10 +288,7 @@ static void on_asked(void *data, struct approval *a, const struct error *err)
     if (!w)
         return;
     if (!err && w->terms.wait && w->fn) {
-        w->watching = true;
-        w->terms.approval_id = xstrdup(approval_id(a));
-        w->watch.on_change = on_change;
-        approvals_watch(gate_approvals(w->gate), &w->watch);
+        watch_approval(w, a);
         return;
     }
     if (!err) {
@@ -292,10 +319,53 @@ static int ask_person(struct widening *w, struct error *err)
     return e;
 }
 
+/* --- questions of rules that ask */
+
+#define QUESTIONS_LOOKED_AT 256
+
+static bool is_about(const struct approval *a, const struct widening *w)
+{
+    _cleanup_json_ json_t *view = approval_view(a, true);
+    const json_t *subject = json_object_get(view, "subject");
+    const json_t *box = json_object_get(subject, "sandbox");
+    const json_t *network = json_object_get(subject, "network");
+    const char *generation = json_string_value(json_object_get(box, "generation"));
+    const char *host = json_string_value(json_object_get(network, "host"));
+    return generation && host && strcmp(generation, sandbox_generation(w->sandbox)) == 0 &&
+           strcmp(host, w->host) == 0 &&
+           json_integer_value(json_object_get(network, "port")) == w->wider.rules[0].port &&
+           json_integer_value(json_object_get(network, "for_seconds")) == w->for_s;
+}
+
+/* What an earlier control plane asked is not asked a second time. */
+static struct approval *find_question(struct widening *w, enum approval_state state)
+{
+    struct approval *all[QUESTIONS_LOOKED_AT];
+    size_t n = approvals_list(gate_approvals(w->gate), &w->who, (int)state, all, ELEMENTS(all));
+    for (size_t i = 0; i < n; i++)
+        if (is_about(all[i], w))
+            return all[i];
+    return NULL;
+}
+
+static int ask_or_go_on(struct widening *w, struct error *err)
+{
+    struct approval *open = find_question(w, APPROVAL_PENDING);
+    struct approval *granted = open ? NULL : find_question(w, APPROVAL_APPROVED);
+    if (granted) {
+        w->terms.approval_id = xstrdup(approval_id(granted));
+        return use_grant(w, err);
+    }
+    if (!open)
+        return ask_person(w, err);
+    watch_approval(w, open);
+    return 0;
+}
+
 /* --- the way */
 
 /* 1: it waits for a person. */
-static int begin(struct widening *w, struct error *err)
+static int widening_begin(struct widening *w, struct error *err)
 {
     struct network_change change = {w->allow, w->deny, w->drop, w->drop_all};
     int r = sandbox_check_network(w->sandbox, &change, err);
@@ -303,7 +373,11 @@ static int begin(struct widening *w, struct error *err)
     if (r < 0 || !w->wider.n)
         return r;
     set_call(w);
-    r = decide(w, err);
+    r = widening_decide(w, err);
+    if (r >= 0 && w->asks) {
+        r = ask_or_go_on(w, err);
+        return r < 0 ? r : 1;
+    }
     if (r < 0 || (w->decision.rules.verdict != VERDICT_ASK && !w->terms.approval_id))
         return r;
     r = w->terms.approval_id ? use_grant(w, err) : ask_person(w, err);
@@ -323,6 +397,7 @@ static struct widening *widening_new(const struct widening_request *req, network
     w->deny = strv_copy(req->change.deny);
     w->drop = strv_copy(req->change.drop);
     w->drop_all = req->change.drop_all;
+    w->asks = req->ask;
     w->fn = fn;
     w->data = data;
     list_init(&w->watch.node);
@@ -334,7 +409,7 @@ struct widening *network_change_start(const struct widening_request *req, networ
 {
     struct error err = {0};
     struct widening *w = widening_new(req, fn, data);
-    int r = begin(w, &err);
+    int r = widening_begin(w, &err);
     if (r > 0)
         return w;
     if (r < 0) {
@@ -342,7 +417,7 @@ struct widening *network_change_start(const struct widening_request *req, networ
         return NULL;
     }
     struct weak *here = weak_ref(&w->weak, w);
-    apply(w);
+    widening_apply(w);
     return weak_unref(here);
 }
 
@@ -351,4 +426,23 @@ void network_change_abandon(struct widening *w)
     w->fn = NULL;
     if (w->watching)
         widening_free(w);
+}
+
+void network_ask(void *gate, struct sandbox *sb, const struct target *t, network_change_fn fn,
+                 void *data)
+{
+    char host[TARGET_TEXT_SIZE];
+    target_format_host(t, host);
+    _cleanup_free_ char *rule =
+        xasprintf("%s:%u until=%lld", host, t->port, (long long)(now_s() + NETWORK_ASKED_S));
+    char *const allow[] = {rule, NULL};
+    struct identity who = gate_owner(gate, sandbox_owner(sb));
+    struct gate_terms terms = {.wait = true};
+    struct widening_request req = {.gate = gate,
+                                   .sandbox = sb,
+                                   .who = &who,
+                                   .terms = &terms,
+                                   .ask = true,
+                                   .change = {.allow = allow}};
+    network_change_start(&req, fn, data);
 }

@@ -15,16 +15,19 @@
 struct approval;
 struct error;
 struct sandbox;
+struct target;
 struct widening;
 
 #define NETWORK_FOR_MIN_S 1
 #define NETWORK_FOR_MAX_S 86400
+#define NETWORK_ASKED_S   3600
 
 struct widening_request {
     struct gate *gate;
     struct sandbox *sandbox;
     const struct identity *who;
     const struct gate_terms *terms;
+    bool ask; /* a person is asked, whatever the policy says; a no becomes a rule that denies */
     struct network_change change; /* all of it is copied */
 };
 
@@ -32,6 +35,11 @@ struct widening_request {
  * call while it is under way, NULL when fn has come. ERROR_PENDING as of a run. */
 struct widening *network_change_start(const struct widening_request *req, network_change_fn fn,
                                       void *data);
-/* Nobody waits any more: fn does not come. What a person was asked about stays a question, whose
- * grant the caller may come back with. */
+/* For struct manager_options, with the gate as data: asks a person whether a sandbox may go there
+ * for NETWORK_ASKED_S, as a call of its owner's. */
+void network_ask(void *gate, struct sandbox *sb, const struct target *t, network_change_fn fn,
+                 void *data);
+
+/* The caller does not wait any more: fn does not come. A question to a person stays open, and the
+ * caller may come back with its grant. */
 void network_change_abandon(struct widening *w);

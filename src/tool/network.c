@@ -15,7 +15,9 @@ int network_admit(struct gate *gate, const struct identity *who, const struct sp
                   struct sandbox_maker *ret, struct error *err)
 {
     int r = spec->network ? gate_check_network(gate, who, spec->runtime, spec->hosts, err) : 0;
-    r = r < 0 ? r : gate_check_network(gate, who, spec->runtime, spec->cidrs, err);
+    if (r < 0)
+        return r;
+    r = gate_check_network(gate, who, spec->runtime, spec->cidrs, err);
     if (r < 0)
         return r;
     *ret = (struct sandbox_maker){
@@ -58,6 +60,22 @@ bool network_is_within(const struct spec *spec, const struct policy *policy)
     if (spec->cidrs && spec->cidrs[0] && has_hosts(policy))
         return false; /* a list of names says nothing of packets */
     return !has_hosts(policy) || gateway_hosts_cover(policy->allowed_hosts, spec->hosts);
+}
+
+char **network_narrow(const struct spec *spec, const struct policy *const *policies, size_t n)
+{
+    char *const none[] = {(char *)GATEWAY_HOST_NONE, NULL};
+    char **hosts = strv_copy(spec->hosts);
+    for (size_t i = 0; i < n; i++) {
+        if (!policies[i] || !policies[i]->has_network)
+            continue;
+        char *const *theirs =
+            policies[i]->network_enabled ? (char *const *)policies[i]->allowed_hosts : none;
+        char **both = gateway_hosts_intersect(hosts, theirs);
+        strv_free(hosts);
+        hosts = both;
+    }
+    return hosts;
 }
 
 char **network_denied_hosts(void *gate, const struct sandbox *sb)

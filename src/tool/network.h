@@ -31,5 +31,9 @@ int network_from_policies(struct spec *spec, const struct policy *const *policie
 /* For struct manager_options, with the gate as data: what the policy of the moment denies. */
 char **network_denied_hosts(void *gate, const struct sandbox *sb);
 
+/* What is left of the spec's network for a command under these policies (NULLs are passed over);
+ * nothing is GATEWAY_HOST_NONE. The caller frees. */
+char **network_narrow(const struct spec *spec, const struct policy *const *policies, size_t n);
+
 /* Does the policy allow a command everything that the spec's network opens? */
 bool network_is_within(const struct spec *spec, const struct policy *policy);

@@ -52,12 +52,6 @@ int run_create_enter(struct run *run, struct error *err)
     return run_wait_ready(run) ? (int)run->phase : run_next(run);
 }
 
-int run_create_leave(struct run *run, struct error *err)
-{
-    int r = run_confirm(run, err);
-    return r < 0 ? r : run_next(run);
-}
-
 int run_box_enter(struct run *run, struct error *err)
 {
     return run_resolve_wanted(run) ? run_create_enter(run, err) : run_next(run);
@@ -70,7 +64,7 @@ void run_drop_box(struct run *run)
 }
 
 /* A short command that left no process behind has also left little: its sandbox is taken apart
- * later, when that is in nobody's way. */
+ * later, when the daemon has nothing else to do. */
 void run_end_box(struct run *run)
 {
     if (!run->one_shot || !run->sandbox)

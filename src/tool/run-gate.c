@@ -61,6 +61,7 @@ void run_call_init(struct run *run, const struct run_request *req)
     run->terms.approval_id = dup_or_null(run->terms.approval_id);
     run->terms.action_id = dup_or_null(run->terms.action_id);
     c->terms = &run->terms;
+    /* These are borrowed from the request: run_scope_begin() asks them while it is there. */
     c->policies = NULL;
     c->n_policies = 0;
     c->tool = xstrdup(c->tool);
@@ -119,6 +120,8 @@ static int refuse_call(struct run *run, struct error *err, const char *fmt, cons
     return gate_refuse(run->gate, &run->call, &run->decision, rule, why, err);
 }
 
+/* A one-shot is made after the decision, so it is made stronger. A sandbox that is there cannot be,
+ * and running the call in it all the same would be weaker than the rule says. */
 static int oblige_runtime(struct run *run, struct error *err)
 {
     const char *least = run->decision.rules.obligations.min_runtime;
@@ -145,6 +148,7 @@ static int oblige_limit(struct run *run, const struct limit *row, struct error *
     if (!run->one_shot)
         return refuse_call(run, err, "a rule limits %s to less than this sandbox has", row->name);
     limit_set(row, &run->box.limits, cap);
+    /* As if the caller had asked: a runtime that cannot enforce the limit refuses it. */
     if (row->wall >= 0)
         run->box.asked[row->wall] = true;
     return 0;
@@ -163,26 +167,27 @@ static int oblige_limits(struct run *run, struct error *err)
     return r;
 }
 
-static int oblige_network(struct run *run, struct error *err)
+static int oblige_all(struct run *run, struct error *err)
 {
+    int r = oblige_runtime(run, err);
+    if (r < 0)
+        return r;
+    r = oblige_limits(run, err);
+    if (r < 0)
+        return r;
     if (!run->decision.rules.obligations.strip_network ||
         !(run->box.tool_net || spec_has_network(box_of(run))))
         return 0;
     return refuse_call(run, err, "a rule takes the network from %s", run->call.tool);
 }
 
-static int oblige_all(struct run *run, struct error *err)
-{
-    int r = oblige_runtime(run, err);
-    r = r < 0 ? r : oblige_limits(run, err);
-    return r < 0 ? r : oblige_network(run, err);
-}
-
 /* 1: a one-shot that was made to look into is too large for the rules, and is gone. */
-static int oblige(struct run *run, struct error *err)
+static int oblige_run(struct run *run, struct error *err)
 {
     if (!run->one_shot || !run->sandbox)
         return oblige_all(run, err);
+    /* Programs were looked up in a sandbox that was made before the decision. Where the rules
+     * change its spec, that is not the sandbox that was decided about, and another one is made. */
     _cleanup_json_ json_t *before = persist_spec_format(&run->box);
     int r = oblige_all(run, err);
     _cleanup_json_ json_t *after = persist_spec_format(&run->box);
@@ -197,16 +202,24 @@ static int oblige(struct run *run, struct error *err)
 int run_decide(struct run *run, struct error *err)
 {
     int r = gate_decide(run->gate, &run->call, &run->decision, err);
-    r = r < 0 ? r : oblige(run, err);
-    return r < 0 ? r : r > 0 ? RUN_BOX : run_next(run);
+    if (r < 0)
+        return r;
+    r = oblige_run(run, err);
+    if (r < 0)
+        return r;
+    return r > 0 ? RUN_BOX : run_next(run);
 }
 
 int run_decide_enter(struct run *run, struct error *err)
 {
     int r = run_call_fill(run, err);
-    return r < 0 ? r : run_decide(run, err);
+    if (r < 0)
+        return r;
+    return run_decide(run, err);
 }
 
+/* Between the decision and this a person may have taken an hour, in which the policy changed or the
+ * key ended. The decision holds only if it would be the same now. */
 int run_confirm(struct run *run, struct error *err)
 {
     if (run->grant &&
@@ -214,5 +227,7 @@ int run_confirm(struct run *run, struct error *err)
         return gate_refuse(run->gate, &run->call, &run->decision, "approval",
                            "the policy has changed since it was approved", err);
     int r = gate_confirm(run->gate, &run->call, &run->decision, err);
-    return r < 0 || !run->grant ? r : run_ask_check(run, err);
+    if (r >= 0 && run->grant)
+        r = run_ask_check(run, err);
+    return r < 0 ? r : run_next(run);
 }

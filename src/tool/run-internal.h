@@ -49,6 +49,7 @@ struct run {
     char **file_anchors;   /* the directory that each of files is held to; NULL: none */
     struct exec_spec spec; /* owns what it points to */
     struct exec_path *paths;
+    char **hosts; /* of spec.hosts; NULL: the network of its sandbox is not narrowed */
     struct exec_sink sink;
 
     /* What the gate sees and says. */
@@ -91,7 +92,8 @@ int run_decide_enter(struct run *run, struct error *err);
 /* Decides, and narrows the run as the rules that matched oblige. For a leave function: returns
  * run_next(), or RUN_BOX. */
 int run_decide(struct run *run, struct error *err);
-/* After the intent: nothing has happened that makes the decision another one. */
+/* The same after the intent: nothing has happened that makes the decision another one. Returns
+ * run_next(). */
 int run_confirm(struct run *run, struct error *err);
 
 /* run-scope.c. Begins the call at the gate, under the policies that were given with it and that of
@@ -105,7 +107,6 @@ void run_scope_end(struct run *run);
 /* run-box.c. The sandbox that a run is in. */
 int run_box_enter(struct run *run, struct error *err);
 int run_create_enter(struct run *run, struct error *err);
-int run_create_leave(struct run *run, struct error *err);
 /* True: it is being created, and the run's phase waits for that. */
 bool run_wait_ready(struct run *run);
 void run_cancel_ready(struct run *run);

@@ -101,5 +101,7 @@ int run_names_leave(struct run *run, struct error *err)
 {
     _cleanup_json_ json_t *answer = file_op_answer(run->exec, err);
     int r = answer ? take_names(run, answer, err) : -EINVAL;
-    return r < 0 ? r : run_decide(run, err);
+    if (r < 0)
+        return r;
+    return run_decide(run, err);
 }

@@ -91,6 +91,17 @@ static void put_files(struct json_text *t, const struct run *run)
     json_text_string(t, "files_digest", digest);
 }
 
+static void put_hosts(struct json_text *t, const struct exec_spec *s)
+{
+    size_t used = 0;
+    if (!s->hosts)
+        return;
+    json_text_open(t, "hosts", '[');
+    for (char *const *h = s->hosts; *h && (used += strlen(*h)) <= LIST_MAX; h++)
+        json_text_string(t, NULL, *h);
+    json_text_close(t, ']');
+}
+
 static void put_walls(struct json_text *t, const struct exec_spec *s)
 {
     size_t used = 0;
@@ -139,6 +150,7 @@ void run_put_parts(const struct gate_call *call, struct json_text *t)
     put_input(t, a, run);
     put_files(t, run);
     put_walls(t, s);
+    put_hosts(t, s);
     if (run->one_shot)
         run_put_spec(t, a, &run->box);
     json_text_close(t, '}');

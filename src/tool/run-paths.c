@@ -54,7 +54,7 @@ static const struct operation *find_operation(const char *name)
 }
 
 /* Absolute, without ".", ".." and doubled slashes; links are not looked at. */
-static char *normalize(const char *cwd, const char *path)
+static char *normalize_path(const char *cwd, const char *path)
 {
     struct strbuf b = STRBUF_INIT(PATH_TEXT_MAX);
     _cleanup_free_ char *whole = *path == '/' ? xstrdup(path) : xasprintf("%s/%s", cwd, path);
@@ -86,7 +86,7 @@ static void add_path(struct path_list *l, const char *cwd, const char *path, boo
 {
     if (path)
         l->paths[l->n++] =
-            (struct rules_path){.path = normalize(cwd ? cwd : WORKDIR, path), .write = write};
+            (struct rules_path){.path = normalize_path(cwd ? cwd : WORKDIR, path), .write = write};
 }
 
 static void add_operation(struct path_list *l, const char *cwd, char *const *argv)

@@ -24,6 +24,8 @@ static void put_isolation(struct json_text *t, const struct sandbox *sb)
     json_text_close(t, '}');
 }
 
+/* The digest is of the whole stream or not there: one of a part would prove nothing about the rest,
+ * and look as if it did. */
 static void put_output(struct json_text *t, struct exec *e, uint8_t stream, const char *key)
 {
     char digest[AUDIT_DIGEST_SIZE];
@@ -77,6 +79,7 @@ static void put_end(struct json_text *t, struct exec *e)
     put_output(t, e, OUTPUT_STDERR, "stderr_digest");
 }
 
+/* For acts that are recorded before they are done: without the record they do not happen. */
 static int record_act(struct audit *a, const struct audit_record *r, struct error *err)
 {
     int n = audit_write(a, r, NULL, err);
@@ -122,6 +125,7 @@ void run_record_input(struct audit *a, struct exec *e, const struct identity *wh
     uint64_t bytes = audit_stream_end(input, digest);
     if (!a)
         return;
+    /* Keyed, because what people type is short: a plain hash of a password could be guessed. */
     audit_digest_keyed(a, digest);
     _cleanup_json_ json_t *details =
         json_pack("{s:I, s:s}", "bytes", (json_int_t)bytes, "digest", digest);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The policy of the sandbox itself, which holds for everything that runs in it or for it. */
+#include <errno.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "sandbox/network.h"
 #include "sandbox/sandbox-policy.h"
 #include "tool/network.h"
 #include "tool/run-internal.h"
@@ -45,23 +47,41 @@ static int check_concurrency(struct run *run, const struct sandbox_policy *scope
     return gate_refuse(run->gate, &run->call, &run->decision, "request policy", why, err);
 }
 
-/* The network of a sandbox is all of its commands': a call that may use less of it, or none, cannot
- * run there. One that is made for the call is decided on with the hosts that it is to reach. */
+/* A call that may use less of its sandbox's network than the others gets a proxy of its own, which
+ * knows the hosts that are left. A sandbox that is made for the call is decided on with the hosts
+ * that it is to reach. */
+static int narrow_network(struct run *run, const struct policy *const *policies, size_t n,
+                          struct error *err)
+{
+    struct error why = {0};
+    if (sandbox_check_own_proxy(run->sandbox, &why) < 0) {
+        gate_refuse(run->gate, &run->call, &run->decision, "request policy", why.message, err);
+        err->code = why.code;
+        return -EOPNOTSUPP;
+    }
+    run->hosts = network_narrow(sandbox_spec(run->sandbox), policies, n);
+    run->spec.hosts = run->hosts;
+    return 0;
+}
+
 static int check_box_network(struct run *run, const struct policy *const *policies, size_t n,
                              struct error *err)
 {
     const struct spec *box = run->one_shot ? &run->box : sandbox_spec(run->sandbox);
     if (!spec_has_network(box) || run->spec.builtin)
         return 0;
+    bool within = true;
     for (size_t i = 0; i < n; i++)
-        if (!network_is_within(box, policies[i]))
-            return gate_refuse(run->gate, &run->call, &run->decision, "request policy",
-                               "Network of a policy cannot narrow the network of this sandbox",
-                               err);
+        within = within && network_is_within(box, policies[i]);
+    if (!within && run->one_shot)
+        return gate_refuse(run->gate, &run->call, &run->decision, "request policy",
+                           "Network of a policy cannot narrow the network of this sandbox", err);
     if (!run->one_shot)
-        return 0;
+        return within ? 0 : narrow_network(run, policies, n, err);
     int r = gate_check_network(run->gate, &run->who, box->runtime, box->hosts, err);
-    return r < 0 ? r : gate_check_network(run->gate, &run->who, box->runtime, box->cidrs, err);
+    if (r < 0)
+        return r;
+    return gate_check_network(run->gate, &run->who, box->runtime, box->cidrs, err);
 }
 
 /* The policies of a request are borrowed, so they are asked before anything is waited for. */
@@ -76,13 +96,16 @@ int run_scope_begin(struct run *run, const struct gate_call *given,
         policies[n++] = &scope->policy;
     for (size_t i = 0; i < given->n_policies; i++)
         policies[n++] = given->policies[i];
+    /* The array is on this stack: the call has it only until the two questions are answered. */
     run->call.policies = policies;
     run->call.n_policies = n;
     int r = gate_begin(run->gate, &run->call, &run->decision, err);
     r = r < 0 ? r : check_box_network(run, policies, n, err);
     run->call.policies = NULL;
     run->call.n_policies = 0;
-    return r < 0 ? r : check_concurrency(run, scope, err);
+    if (r < 0)
+        return r;
+    return check_concurrency(run, scope, err);
 }
 
 void run_scope_enter(struct run *run, struct sandbox *scope_of)

@@ -14,7 +14,7 @@
 #define SUBJECT_VERSION 1
 #define SHOWN_MAX       (64 * 1024) /* bytes of a text that a person is shown */
 
-static json_t *strings(char *const *v)
+static json_t *strings_to_json(char *const *v)
 {
     json_t *list = json_array();
     bool lossy;
@@ -45,7 +45,7 @@ static void set_path(json_t *o, const char *key, const char *path)
     json_object_set_new(o, name, json_string(digest));
 }
 
-static json_t *content(const char *data, size_t len)
+static json_t *content_to_json(const char *data, size_t len)
 {
     char digest[AUDIT_DIGEST_SIZE];
     audit_digest(data ? data : "", len, digest);
@@ -56,7 +56,7 @@ static json_t *files_of(const struct run *run)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < run->n_files; i++) {
-        json_t *f = content(run->files[i].data, run->files[i].len);
+        json_t *f = content_to_json(run->files[i].data, run->files[i].len);
         set_path(f, "path", run->files[i].path);
         json_object_set_new(f, "mode", json_integer(run->files[i].mode));
         json_array_append_new(list, f);
@@ -66,7 +66,7 @@ static json_t *files_of(const struct run *run)
 
 static json_t *stdin_of(const struct exec_spec *s)
 {
-    json_t *o = content(s->stdin_data, s->stdin_len);
+    json_t *o = content_to_json(s->stdin_data, s->stdin_len);
     json_object_set_new(o, "open", json_boolean(s->open_stdin || s->pty));
     return o;
 }
@@ -102,13 +102,13 @@ static json_t *places_of(const struct run *run)
 static void set_command(json_t *o, const struct run *run)
 {
     const struct exec_spec *s = &run->spec;
-    json_object_set_new(o, "argv", strings(s->argv));
+    json_object_set_new(o, "argv", strings_to_json(s->argv));
     json_object_set_new(o, "argv_digest", digest_of(s->argv));
     json_object_set_new(o, "builtin", json_boolean(s->builtin));
-    json_object_set_new(o, "env", strings(s->env));
+    json_object_set_new(o, "env", strings_to_json(s->env));
     json_object_set_new(o, "env_digest", digest_of(s->env));
     json_object_set_new(o, "env_whitelist",
-                        s->env_whitelist ? strings(s->env_whitelist) : json_null());
+                        s->env_whitelist ? strings_to_json(s->env_whitelist) : json_null());
     json_object_set_new(o, "cwd", json_null());
     if (s->cwd)
         set_path(o, "cwd", s->cwd);
@@ -117,6 +117,8 @@ static void set_command(json_t *o, const struct run *run)
     json_object_set_new(o, "timeout_ms", json_integer((json_int_t)s->timeout_ms));
     json_object_set_new(o, "limit_as_bytes", json_integer((json_int_t)s->limit_as_bytes));
     json_object_set_new(o, "paths", walls_of(s));
+    if (s->hosts)
+        json_object_set_new(o, "hosts", strings_to_json(s->hosts));
     json_object_set_new(o, "files", files_of(run));
     json_object_set_new(o, "leads_to", places_of(run));
 }
@@ -135,7 +137,7 @@ static json_t *spec_of(const struct run *run)
     json_t *o = persist_spec_format(s);
     json_object_del(json_object_get(o, "image"), "names"); /* others may add to them */
     json_object_set_new(o, "tool_net", json_boolean(s->tool_net));
-    json_object_set_new(o, "hosts", s->hosts ? strings(s->hosts) : json_null());
+    json_object_set_new(o, "hosts", s->hosts ? strings_to_json(s->hosts) : json_null());
     json_object_set_new(o, "image_digest",
                         s->image_digest ? json_string(s->image_digest) : json_null());
     return o;

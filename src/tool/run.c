@@ -24,7 +24,9 @@ static int image_enter(struct run *run, struct error *err)
     run->image.on_done = on_image_found;
     int r = image_find_start(&run->image, run->images, run->gate, &run->who, run->terms.approval_id,
                              &run->box, err);
-    return r < 0 ? r : r > 0 ? RUN_IMAGE : run_next(run);
+    if (r < 0)
+        return r;
+    return r > 0 ? RUN_IMAGE : run_next(run);
 }
 
 static void image_cancel(struct run *run)
@@ -55,7 +57,7 @@ static const struct phase {
     [RUN_PROBE] = {"probe", run_probe_enter, run_probe_leave, run_probe_cancel},
     [RUN_ASK] = {"ask", run_ask_enter, NULL, run_ask_cancel},
     [RUN_INTENT] = {"intent", run_intent_enter, NULL, NULL},
-    [RUN_CREATE] = {"create", run_create_enter, run_create_leave, run_cancel_ready},
+    [RUN_CREATE] = {"create", run_create_enter, run_confirm, run_cancel_ready},
     [RUN_FILES] = {"files", run_files_enter, run_files_leave, run_cancel_exec},
     [RUN_COMMAND] = {"command", run_command_enter, phase_leave, run_cancel_exec},
 };
@@ -67,6 +69,8 @@ static_assert(ELEMENTS(phases) == RUN_DONE, "every phase has a row");
 static int run_step(struct run *run, int phase, struct error *err)
 {
     int now = -1;
+    /* A phase that waits returns itself. One loop in place of calls from phase to phase: the stack
+     * does not grow with the way, and run->phase is always the phase that is entered. */
     while (phase >= 0 && phase != now) {
         now = phase;
         run->phase = (enum run_phase)phase;
@@ -95,6 +99,8 @@ void run_resume(struct run *run, const struct error *failed)
     const struct phase *p = &phases[run->phase];
     int next = failed ? -ECANCELED : p->leave(run, &err);
     log_debug("a run goes on phase=%s call=%s", p->name, run->decision.call_id);
+    /* Only the last phase's exec is the caller's command. Those of earlier phases looked something
+     * up or wrote files, and are dropped before the next phase starts its own. */
     if (next == RUN_DONE) {
         run_end(run, run->exec, NULL);
         return;
@@ -144,8 +150,10 @@ static void free_spec(struct run *run)
     for (size_t i = 0; i < run->spec.n_paths; i++)
         free((char *)run->paths[i].path);
     free(run->paths);
+    strv_free(run->hosts);
 }
 
+/* A run outlives its request, which may wait for a person for an hour: it borrows nothing of it. */
 static void copy_spec(struct run *run, const struct exec_spec *s)
 {
     run->spec = *s;
@@ -215,6 +223,9 @@ static struct run *run_new(const struct run_request *req, const struct run_event
     return run;
 }
 
+/* The phase goes first: as long as it waits, its callback may come and find half a run. The
+ * sandbox's own policy counts its calls, so run_scope_end() comes before the sandbox is given up.
+ */
 static void run_free(struct run *run)
 {
     if (phases[run->phase].cancel)
@@ -237,6 +248,7 @@ static void run_end(struct run *run, struct exec *e, const struct error *err)
 {
     if (err)
         run_intent_end(run, "failed", err->message);
+    /* The caller looks at the run and its exec in here for the last time. */
     run->events->on_done(run->data, run, e, err);
     run_free(run);
 }

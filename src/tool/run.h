@@ -114,12 +114,12 @@ struct run_events {
  * later. on_started may come from inside. */
 struct run *run_start(const struct run_request *req, const struct run_events *events, void *data,
                       struct error *err);
-/* Nobody waits any more: kills a one-shot, lets a command in a lasting sandbox go on. No event
- * comes afterwards. */
+/* The caller does not wait any more: kills a one-shot, lets a command in a lasting sandbox go on.
+ * No event comes afterwards. */
 void run_abandon(struct run *run);
-/* Nobody waits for it any more, but what runs in a lasting sandbox goes on and is counted. True: it
- * waited for a person, has not run and is gone, no event comes. Otherwise on_done comes, and it
- * fails where it would have to wait for a person. */
+/* The caller does not wait any more, but what runs in a lasting sandbox goes on and is counted.
+ * True: it waited for a person, has not run and is gone, no event comes. Otherwise on_done comes,
+ * and it fails where it would have to wait for a person. */
 bool run_leave(struct run *run);
 /* A person has to decide first, or has decided and that is being looked at. */
 bool run_is_waiting(const struct run *run);

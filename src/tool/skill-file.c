@@ -49,11 +49,6 @@ const char *skill_operation_name(enum skill_operation op)
     return operations[op].name;
 }
 
-bool skill_operation_writes(enum skill_operation op)
-{
-    return operations[op].writes;
-}
-
 /* --- parameters */
 
 static int find_operation(const char *name, enum skill_operation *ret, struct error *err)
@@ -116,14 +111,16 @@ int skill_file_parse(const json_t *parameters, const char *root, struct skill_fi
     struct skill_file f = {0};
     const char *name = NULL, *path = NULL;
     int r = json_member_string(parameters, "operation", &name, err);
-    if (r >= 0)
-        r = json_member_string(parameters, "path", &path, err);
-    if (r >= 0)
-        r = find_operation(name, &f.operation, err);
-    if (r >= 0 && !path && f.operation != SKILL_LIST)
-        r = error_field(err, "path", "'path' is missing");
     if (r < 0)
         return r;
+    r = json_member_string(parameters, "path", &path, err);
+    if (r < 0)
+        return r;
+    r = find_operation(name, &f.operation, err);
+    if (r < 0)
+        return r;
+    if (!path && f.operation != SKILL_LIST)
+        return error_field(err, "path", "'path' is missing");
     f.path = path_in_root(path ? path : "", root ? root : WORKSPACE, err);
     if (!f.path)
         return -EINVAL;
@@ -227,7 +224,7 @@ static void spec_of_root(struct spec *spec, const struct skill_options *o)
 
 #define ARGV_MAX (6 + ELEMENTS(extensions))
 
-/* What the runner is told; all of it is in the hash that a person approves. */
+/* The record that the runner gets; all of it is in the hash that a person approves. */
 struct command {
     const char *argv[ARGV_MAX];
     char max[24];
@@ -279,8 +276,9 @@ static struct run *start_in(const struct skill_options *o, const struct skill_re
     return run_start(&run, &events, s, err);
 }
 
-static struct run *start(const struct skill_options *o, const struct skill_request *req,
-                         const struct skill_file *f, struct skill_run *s, struct error *err)
+static struct run *skill_file_start(const struct skill_options *o, const struct skill_request *req,
+                                    const struct skill_file *f, struct skill_run *s,
+                                    struct error *err)
 {
     if (req->sandbox || !o->root) {
         struct sandbox *sb = req->sandbox ? req->sandbox : skill_sandbox(o, req->who, true, err);
@@ -306,7 +304,7 @@ struct skill_run *skill_start(const struct skill_options *o, const struct skill_
     s->path = xstrdup(f.path);
     s->on_done = on_done;
     s->data = data;
-    s->run = start(o, req, &f, s, err);
+    s->run = skill_file_start(o, req, &f, s, err);
     skill_file_done(&f);
     if (s->run)
         return s;
@@ -317,12 +315,4 @@ struct skill_run *skill_start(const struct skill_options *o, const struct skill_
 bool skill_is_waiting(const struct skill_run *s)
 {
     return run_is_waiting(s->run);
-}
-
-void skill_abandon(struct skill_run *s)
-{
-    if (!s)
-        return;
-    run_abandon(s->run);
-    skill_run_free(s);
 }

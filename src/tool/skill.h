@@ -73,7 +73,6 @@ int skill_file_parse(const json_t *parameters, const char *root, struct skill_fi
                      struct error *err);
 void skill_file_done(struct skill_file *f);
 const char *skill_operation_name(enum skill_operation op);
-bool skill_operation_writes(enum skill_operation op);
 
 struct skill_options {
     struct manager *manager;
@@ -101,5 +100,3 @@ bool skill_is_waiting(const struct skill_run *run);
  * there. NULL with err set. */
 struct sandbox *skill_sandbox(const struct skill_options *o, const struct identity *who, bool make,
                               struct error *err);
-/* Nobody waits any more. */
-void skill_abandon(struct skill_run *run);

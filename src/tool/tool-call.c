@@ -24,8 +24,9 @@
 struct tool_call {
     const struct tool_options *options;
     const struct tool *tool;
-    bool lasting;                                             /* runs in a sandbox that stays */
-    void (*on_done)(void *data, const struct tool_result *r); /* NULL: nobody waits any more */
+    bool lasting; /* runs in a sandbox that stays */
+    void (*on_done)(void *data,
+                    const struct tool_result *r); /* NULL: the caller does not wait any more */
     void *data;
     struct run *run;
 };
@@ -61,7 +62,7 @@ static const char *code_of(enum error_code code)
     }
 }
 
-static void fail(struct tool_call *call, const struct error *err)
+static void call_fail(struct tool_call *call, const struct error *err)
 {
     struct tool_result r = {.approval_id = err->code == ERROR_PENDING ? err->ref : NULL,
                             .code = code_of(err->code),
@@ -73,8 +74,8 @@ static void fail(struct tool_call *call, const struct error *err)
 
 /* --- the answer */
 
-static void collect(struct exec *e, uint8_t stream, size_t max, struct strbuf *out,
-                    uint64_t *ret_omitted)
+static void collect_stream(struct exec *e, uint8_t stream, size_t max, struct strbuf *out,
+                           uint64_t *ret_omitted)
 {
     size_t gap;
     journal_collect(exec_journal(e), stream, max, out, ret_omitted, &gap);
@@ -107,8 +108,8 @@ static void answer_command(struct tool_call *call, struct exec *e)
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(max + 64), errs = STRBUF_INIT(max + 64);
     char message[300];
     uint64_t omitted[2];
-    collect(e, OUTPUT_STDOUT, max, &out, &omitted[0]);
-    collect(e, OUTPUT_STDERR, max, &errs, &omitted[1]);
+    collect_stream(e, OUTPUT_STDOUT, max, &out, &omitted[0]);
+    collect_stream(e, OUTPUT_STDERR, max, &errs, &omitted[1]);
     _cleanup_json_ json_t *result = json_object();
     set_text(result, "stdout", &out);
     set_text(result, "stderr", &errs);
@@ -135,7 +136,7 @@ static void answer_broken(struct tool_call *call, struct exec *e)
     const struct exec_result *er = exec_result(e);
     _cleanup_strbuf_ struct strbuf errs = STRBUF_INIT(4096 + 64);
     uint64_t omitted;
-    collect(e, OUTPUT_STDERR, 4096, &errs, &omitted);
+    collect_stream(e, OUTPUT_STDERR, 4096, &errs, &omitted);
     _cleanup_json_ json_t *holder = json_object();
     set_text(holder, "stderr", &errs);
     struct tool_result r = {.code = er->crashed ? "sandbox_crash" : "tool_failed",
@@ -193,7 +194,7 @@ static void on_run_done(void *data, struct run *run, struct exec *e, const struc
         return;
     }
     if (err) {
-        fail(call, err);
+        call_fail(call, err);
         return;
     }
     if (call->tool->place == TOOL_AS_COMMAND)
@@ -314,20 +315,25 @@ static void set_hosts(struct preparation *p, const struct tool_request *req)
     p->spec.hosts = gateway_hosts_intersect(scope, call);
 }
 
-static int prepare(const struct tool_options *o, const struct tool *tool,
-                   const struct tool_request *req, const json_t *args, struct preparation *p,
-                   struct error *err)
+static int call_prepare(const struct tool_options *o, const struct tool *tool,
+                        const struct tool_request *req, const json_t *args, struct preparation *p,
+                        struct error *err)
 {
     const struct sandbox_policy *own = own_policy(req);
     spec_copy(&p->spec, o->default_spec);
     p->timeout_ms = min_set(o->max_timeout_ms, own ? own->timeout_ms : 0);
     int r = tool->build(args, &p->command, err);
-    if (r >= 0 && own)
+    if (r < 0)
+        return r;
+    if (own)
         r = narrow_by(o, req, tool, &own->policy, p, err);
-    if (r >= 0 && req->policy)
+    if (r < 0)
+        return r;
+    if (req->policy)
         r = narrow_by(o, req, tool, req->policy, p, err);
-    if (r >= 0)
-        r = paths_of(req, &p->paths, err);
+    if (r < 0)
+        return r;
+    r = paths_of(req, &p->paths, err);
     if (r < 0)
         return r;
     size_t n = strv_length(p->paths);
@@ -339,7 +345,9 @@ static int prepare(const struct tool_options *o, const struct tool *tool,
         set_hosts(p, req);
     else if (!req->sandbox && tool->place == TOOL_AS_COMMAND)
         r = network_from_policies(&p->spec, policies, ELEMENTS(policies), err);
-    return r < 0 ? r : prepare_input(o, tool, args, p, err);
+    if (r < 0)
+        return r;
+    return prepare_input(o, tool, args, p, err);
 }
 
 static void preparation_done(struct preparation *p)
@@ -425,11 +433,11 @@ struct tool_call *tool_call_start(const struct tool_options *o, const struct too
     _cleanup_json_ json_t *args =
         json_is_object(req->args) ? json_incref((json_t *)req->args) : json_object();
     if (check_request(req, &call->tool, &err) >= 0 &&
-        prepare(o, call->tool, req, args, &p, &err) >= 0)
+        call_prepare(o, call->tool, req, args, &p, &err) >= 0)
         call->run = start_run(call, req, args, &p, &err);
     preparation_done(&p);
     if (!call->run) {
-        fail(call, &err);
+        call_fail(call, &err);
         return NULL;
     }
     call->lasting = req->sandbox && call->tool->place != TOOL_IN_HELPER;

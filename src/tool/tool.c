@@ -46,8 +46,9 @@ static int build_file_system(const json_t *args, struct tool_command *ret, struc
 {
     const char *action = NULL, *path = NULL;
     int r = json_member_string(args, "action", &action, err);
-    if (r >= 0)
-        r = json_member_string(args, "path", &path, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(args, "path", &path, err);
     if (r < 0)
         return r;
     if (!action || !path)
@@ -97,8 +98,9 @@ static int build_shell(const json_t *args, struct tool_command *ret, struct erro
 {
     const char *command = NULL;
     int r = json_member_string(args, "command", &command, err);
-    if (r >= 0)
-        r = json_member_strv(args, "argv", TOOL_ARGV_MAX, &ret->argv, err);
+    if (r < 0)
+        return r;
+    r = json_member_strv(args, "argv", TOOL_ARGV_MAX, &ret->argv, err);
     if (r < 0)
         return r;
     if (!command == !ret->argv)
@@ -146,8 +148,9 @@ static int build_code(const json_t *args, struct tool_command *ret, struct error
 {
     const char *language = NULL, *code = NULL;
     int r = json_member_string(args, "language", &language, err);
-    if (r >= 0)
-        r = json_member_string(args, "code", &code, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(args, "code", &code, err);
     if (r < 0)
         return r;
     if (!language || !code)

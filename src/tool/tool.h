@@ -92,5 +92,5 @@ struct tool_call *tool_call_start(const struct tool_options *o, const struct too
                                   void (*on_done)(void *data, const struct tool_result *r),
                                   void *data);
 bool tool_call_is_waiting(const struct tool_call *call); /* for a person, as run_is_waiting() */
-/* Nobody waits any more. What runs in a lasting sandbox goes on. */
+/* The caller does not wait any more. What runs in a lasting sandbox goes on. */
 void tool_call_abandon(struct tool_call *call);

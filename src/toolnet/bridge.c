@@ -76,7 +76,7 @@ void bridge_pump(struct bridge *b)
     relay_pump(&b->down, b->stream_fd, b->local_fd);
 }
 
-static short events(bool in, bool out)
+static short poll_events(bool in, bool out)
 {
     return (short)((in ? CURL_WAIT_POLLIN : 0) | (out ? CURL_WAIT_POLLOUT : 0));
 }
@@ -88,8 +88,8 @@ unsigned bridge_wait_fds(const struct bridge *b, struct curl_waitfd fds[BRIDGE_P
         fds[n++] = (struct curl_waitfd){.fd = b->listen_fd, .events = CURL_WAIT_POLLIN};
         return n;
     }
-    short local = events(relay_wants_read(&b->up), relay_wants_write(&b->down));
-    short stream = events(relay_wants_read(&b->down), relay_wants_write(&b->up));
+    short local = poll_events(relay_wants_read(&b->up), relay_wants_write(&b->down));
+    short stream = poll_events(relay_wants_read(&b->down), relay_wants_write(&b->up));
     /* A descriptor without events would still report a hang-up, again and again. */
     if (local)
         fds[n++] = (struct curl_waitfd){.fd = b->local_fd, .events = local};

@@ -8,7 +8,7 @@ void writer_init(struct html_writer *w, struct strbuf *out)
     *w = (struct html_writer){.out = out, .line_start = true};
 }
 
-static void raw(struct html_writer *w, const char *data, size_t len)
+static void write_raw(struct html_writer *w, const char *data, size_t len)
 {
     if (!w->full && strbuf_append(w->out, data, len) < 0)
         w->full = true;
@@ -44,14 +44,14 @@ static void trim_spaces(struct html_writer *w)
 static void put_prefix(struct html_writer *w, size_t depth)
 {
     for (size_t i = 0; i < depth && i < WRITER_PREFIX_MAX; i++)
-        raw(w, w->prefixes[i], strlen(w->prefixes[i]));
+        write_raw(w, w->prefixes[i], strlen(w->prefixes[i]));
 }
 
 static void put_breaks(struct html_writer *w)
 {
     for (unsigned i = 0; w->started && i < w->breaks; i++) {
         trim_spaces(w);
-        raw(w, "\n", 1);
+        write_raw(w, "\n", 1);
         put_prefix(w, i + 1 < w->breaks ? w->blank_prefixes : w->n_prefixes);
     }
     if (!w->started)
@@ -61,24 +61,19 @@ static void put_breaks(struct html_writer *w)
     w->space = false;
 }
 
-static void put_pending(struct html_writer *w)
-{
-    if (w->breaks || !w->started)
-        put_breaks(w);
-    else if (w->space && !w->line_start)
-        raw(w, " ", 1);
-    w->space = false;
-    for (size_t i = 0; i < w->n_marks && i < WRITER_MARKS_MAX; i++)
-        raw(w, w->marks[i], strlen(w->marks[i]));
-    w->n_marks = 0;
-}
-
 void writer_put(struct html_writer *w, const char *data, size_t len)
 {
     if (!len || w->full)
         return;
-    put_pending(w);
-    raw(w, data, len);
+    if (w->breaks || !w->started)
+        put_breaks(w);
+    else if (w->space && !w->line_start)
+        write_raw(w, " ", 1);
+    w->space = false;
+    for (size_t i = 0; i < w->n_marks && i < WRITER_MARKS_MAX; i++)
+        write_raw(w, w->marks[i], strlen(w->marks[i]));
+    w->n_marks = 0;
+    write_raw(w, data, len);
     w->line_start = w->fresh = false;
 }
 
@@ -94,13 +89,14 @@ void writer_newline(struct html_writer *w)
         return;
     }
     w->space = false;
-    raw(w, "\n", 1);
+    write_raw(w, "\n", 1);
     put_prefix(w, w->n_prefixes);
     w->line_start = true;
 }
 
 void writer_open_mark(struct html_writer *w, const char *mark)
 {
+    /* Marks past the last place are counted although they are not kept: as many are closed. */
     if (w->n_marks < WRITER_MARKS_MAX)
         w->marks[w->n_marks] = mark;
     w->n_marks++;
@@ -111,7 +107,7 @@ void writer_close_mark(struct html_writer *w, const char *mark)
     if (w->n_marks)
         w->n_marks--;
     else
-        raw(w, mark, strlen(mark));
+        write_raw(w, mark, strlen(mark));
 }
 
 void writer_marker(struct html_writer *w, const char *marker)

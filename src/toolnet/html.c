@@ -199,7 +199,7 @@ static bool visit_node(const struct html_visitor *v, struct html_state *s, const
     return false;
 }
 
-static void walk(const struct html_visitor *v, struct html_state *s, const xmlNode *root)
+static void walk_tree(const struct html_visitor *v, struct html_state *s, const xmlNode *root)
 {
     size_t depth = 0;
     const xmlNode *n = root;
@@ -267,7 +267,7 @@ int html_convert(const char *data, size_t len, const char *base_url, enum html_f
     htmlDocPtr doc = parse_document(data, (int)len, &cut);
     const xmlNode *root = doc ? xmlDocGetRootElement(doc) : NULL;
     if (root)
-        walk(visitors[format], &s, root);
+        walk_tree(visitors[format], &s, root);
     writer_finish(&s.w);
     xmlFreeDoc(doc);
     /* The parser checks its input; this checks the parser, and cuts a sequence split by the limit.

@@ -87,15 +87,6 @@ static void add_headline(struct search *s, const json_t *doc, const char *text_k
                    *source ? source : DEFAULT_SOURCE);
 }
 
-static void read_answer(struct search *s, const json_t *doc)
-{
-    const char *abstract = *json_member_text(doc, "AbstractText") ? "AbstractText" : "Abstract";
-    add_headline(s, doc, abstract, "AbstractURL", "AbstractSource");
-    add_headline(s, doc, "Definition", "DefinitionURL", "DefinitionSource");
-    add_topics(s, json_object_get(doc, "Results"));
-    add_topics(s, json_object_get(doc, "RelatedTopics"));
-}
-
 static json_t *format_result(const struct search *s, const char *error)
 {
     size_t n = json_array_size(s->results);
@@ -164,7 +155,11 @@ static int ask_engine(const struct toolnet *net, struct search *s, struct transf
         json_parse_object(res->body.data ? res->body.data : "", res->body.len, &bad);
     if (!doc)
         return error_set(err, ERROR_TOOL_FAILED, 0, "the search endpoint did not answer with JSON");
-    read_answer(s, doc);
+    const char *abstract = *json_member_text(doc, "AbstractText") ? "AbstractText" : "Abstract";
+    add_headline(s, doc, abstract, "AbstractURL", "AbstractSource");
+    add_headline(s, doc, "Definition", "DefinitionURL", "DefinitionSource");
+    add_topics(s, json_object_get(doc, "Results"));
+    add_topics(s, json_object_get(doc, "RelatedTopics"));
     return 0;
 }
 

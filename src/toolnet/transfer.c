@@ -220,7 +220,7 @@ static int set_options(struct hop *h)
     return 0;
 }
 
-static int failure(const struct hop *h, CURLcode code, struct error *err)
+static int hop_failure(const struct hop *h, CURLcode code, struct error *err)
 {
     if (error_is_set(&h->err)) {
         *err = h->err;
@@ -279,7 +279,7 @@ static int hop_run(struct hop *h, char **ret_next, struct error *err)
     h->curl = curl_easy_init();
     CURLcode code = h->curl && set_options(h) == 0 ? hop_perform(h) : CURLE_FAILED_INIT;
     if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && res->truncated))
-        return failure(h, code, err);
+        return hop_failure(h, code, err);
     char *next = NULL;
     curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &res->status);
     curl_easy_getinfo(h->curl, CURLINFO_REDIRECT_URL, &next);
@@ -323,7 +323,7 @@ static int next_hop(struct hop *h, const struct location *first, const char *nex
     return 0;
 }
 
-static int follow(struct hop *h, const struct location *first, struct error *err)
+static int follow_redirects(struct hop *h, const struct location *first, struct error *err)
 {
     for (;;) {
         _cleanup_free_ char *next = NULL;
@@ -358,7 +358,7 @@ int transfer_run(const struct toolnet *net, const struct transfer_request *req,
     h.deadline_ms = clock_mono_ms() + req->timeout_ms;
     r = location_parse(req->url, &h.at, err);
     if (r == 0)
-        r = follow(&h, &first, err);
+        r = follow_redirects(&h, &first, err);
     if (r == 0)
         ret->url = xstrdup(h.at.text);
     hop_done(&h);

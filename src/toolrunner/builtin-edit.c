@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fs-edit: replaces one text by another in a file, which must have it exactly once unless all are
- * meant. {"old_text","new_text","replace_all"} on stdin, {"replacements","line","size"} out. One
- * step for the caller, so that nobody's write gets lost between a read and a write. */
+ * meant. {"old_text","new_text","replace_all"} on stdin, {"replacements","line","size"} out. It is
+ * one step for the caller, so that no other write gets lost between its read and its write. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -25,14 +25,18 @@ struct edit {
 static int parse_edit(const json_t *input, struct edit *e, struct error *err)
 {
     int r = json_member_string(input, "old_text", &e->old_text, err);
-    if (r >= 0)
-        r = json_member_string(input, "new_text", &e->new_text, err);
-    if (r >= 0)
-        r = json_member_bool(input, "replace_all", &e->all, err);
-    if (r >= 0 && (!e->old_text || !e->new_text || !*e->old_text))
-        r = error_field(err, "old_text", "'old_text' and 'new_text' are needed");
-    if (r >= 0 && strcmp(e->old_text, e->new_text) == 0)
-        r = error_field(err, "new_text", "'new_text' is the same as 'old_text'");
+    if (r < 0)
+        return r;
+    r = json_member_string(input, "new_text", &e->new_text, err);
+    if (r < 0)
+        return r;
+    r = json_member_bool(input, "replace_all", &e->all, err);
+    if (r < 0)
+        return r;
+    if (!e->old_text || !e->new_text || !*e->old_text)
+        return error_field(err, "old_text", "'old_text' and 'new_text' are needed");
+    if (strcmp(e->old_text, e->new_text) == 0)
+        return error_field(err, "new_text", "'new_text' is the same as 'old_text'");
     return r;
 }
 
@@ -73,7 +77,9 @@ static int replace_all(const struct strbuf *b, const struct edit *e, struct strb
         if (r >= 0)
             r = strbuf_puts(out, e->new_text);
     }
-    return r < 0 ? r : strbuf_append(out, at, (size_t)(end - at));
+    if (r < 0)
+        return r;
+    return strbuf_append(out, at, (size_t)(end - at));
 }
 
 static int fill_from_buffer(int fd, void *arg)

@@ -30,7 +30,7 @@ static int usage_failure(const char *text)
 }
 
 /* Copies until the end or limit bytes; what is left of these is in *ret_left (may be NULL). */
-static int copy(int from, int to, uint64_t limit, uint64_t *ret_left)
+static int copy_bytes(int from, int to, uint64_t limit, uint64_t *ret_left)
 {
     static char chunk[COPY_SIZE];
     while (limit) {
@@ -95,8 +95,8 @@ static void etag_format(const struct stat *st, char out[80])
              (unsigned long)st->st_mtim.tv_nsec);
 }
 
-/* Before the bytes, a line about them. Files of /proc have no size: of these nothing is told, and
- * all there is to read follows. */
+/* Before the bytes, a line about them. Files of /proc have no size: the line does not name one for
+ * these, and all there is to read follows. */
 static int print_head(const struct stat *st, bool sized, const struct part *p)
 {
     char etag[80];
@@ -139,7 +139,7 @@ static int read_with_head(const char *path, int fd, const struct stat *st, struc
         return 0;
     if (p->offset && lseek(fd, (off_t)p->offset, SEEK_SET) < 0)
         return builtin_failure(errno, "%s", path);
-    int r = copy(fd, 1, p->length, &left);
+    int r = copy_bytes(fd, 1, p->length, &left);
     if (r >= 0 && sized && left)
         return builtin_failure_code("conflict", "%.200s: became shorter while it was read", path);
     return r < 0 ? builtin_failure(-r, "%s", path) : 0;
@@ -160,7 +160,7 @@ int builtin_fs_read(int argc, char **argv)
         return read_with_head(argv[1], fd, &st, &p, (char *const *)argv + 5);
     if (p.offset && lseek(fd, (off_t)p.offset, SEEK_SET) < 0)
         return builtin_failure(errno, "%s", argv[1]);
-    int r = copy(fd, 1, p.length, NULL);
+    int r = copy_bytes(fd, 1, p.length, NULL);
     return r < 0 ? builtin_failure(-r, "%s", argv[1]) : 0;
 }
 
@@ -168,13 +168,13 @@ static int append_stdin(const char *path, mode_t mode)
 {
     _cleanup_close_ int fd =
         open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_APPEND, mode);
-    return fd < 0 ? -errno : copy(0, fd, UINT64_MAX, NULL);
+    return fd < 0 ? -errno : copy_bytes(0, fd, UINT64_MAX, NULL);
 }
 
 static int fill_from_stdin(int fd, void *arg)
 {
     (void)arg;
-    return copy(0, fd, UINT64_MAX, NULL);
+    return copy_bytes(0, fd, UINT64_MAX, NULL);
 }
 
 int builtin_fs_write(int argc, char **argv)
@@ -227,8 +227,8 @@ static json_t *text_to_json(const char *text)
     return json_string_from_bytes(text, strlen(text), &lossy);
 }
 
-/* A path that is not UTF-8 shows with U+FFFD, by which it cannot be named: beside that, it is told
- * as a query takes it. */
+/* A path that is not UTF-8 shows with U+FFFD, by which it cannot be named: so it is printed a
+ * second time, in the form that a query takes. */
 static void add_encoded(json_t *entry, const char *path)
 {
     bool lossy;
@@ -266,7 +266,7 @@ struct listing {
     bool recursive;
 };
 
-/* What is in a directory that may not be read is not listed, and that is told. */
+/* What is in a directory that may not be read is not listed, and the answer says so. */
 static int list_one(const struct tree_entry *e, void *arg)
 {
     struct listing *l = arg;
@@ -353,7 +353,7 @@ static int move_by_copy(const char *from, const char *to)
     _cleanup_close_ int target = mkostemp(temp, O_CLOEXEC);
     if (target < 0)
         return -errno;
-    int r = copy(source, target, UINT64_MAX, NULL);
+    int r = copy_bytes(source, target, UINT64_MAX, NULL);
     if (r >= 0 && (fchmod(target, st.st_mode & 0777) < 0 || rename(temp, to) < 0))
         r = -errno;
     if (r < 0) {

@@ -13,7 +13,7 @@ struct strbuf;
 
 /* Reads stdin to its end. 0, or -errno (-EFBIG past b->max). */
 int builtin_read_input(struct strbuf *b);
-/* Prints value and a newline on stdout; returns the exit code 0, or 1 when nobody reads. */
+/* Prints value and a newline on stdout; returns the exit code 0, or 1 when stdout has no reader. */
 int builtin_print(const json_t *value);
 /* The failure of a tool (the MAS API) on stdout; result may be NULL. Returns the exit code 1. */
 int builtin_tool_failure(const char *code, const char *message, const json_t *result);

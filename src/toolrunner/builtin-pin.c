@@ -116,8 +116,8 @@ static json_t *add_entry(json_t *list, size_t arg, const char *path, const char 
     return pin;
 }
 
-/* A file with its hash. Nothing for what is no file, or what nobody in here can change. why: it is
- * not run from a sealed copy. */
+/* A file with its hash. Nothing for what is no file, or what no process in the sandbox can change.
+ * why: it is not run from a sealed copy. */
 static void add_file(json_t *list, size_t arg, const char *path, const char *why)
 {
     struct stat st;
@@ -164,7 +164,7 @@ static bool is_env(const char *path)
     return strcmp(slash ? slash + 1 : path, "env") == 0;
 }
 
-/* The last of the chain is what reads the script; "" when it cannot be told. */
+/* The last of the chain is what reads the script; "" when it is not known. */
 static void follow_shebang(json_t *list, const char *paths, const char *program,
                            char last[PATH_MAX])
 {

@@ -40,16 +40,22 @@ static int parse_search(const json_t *input, struct search *s, struct error *err
 {
     s->max_matches = MATCHES_DEFAULT;
     int r = json_member_string(input, "pattern", &s->pattern, err);
-    if (r >= 0)
-        r = json_member_string(input, "glob", &s->glob, err);
-    if (r >= 0)
-        r = json_member_bool(input, "literal", &s->literal, err);
-    if (r >= 0)
-        r = json_member_bool(input, "ignore_case", &s->ignore_case, err);
-    if (r >= 0)
-        r = json_member_int(input, "max_matches", 1, MATCHES_MAX, &s->max_matches, err);
-    if (r >= 0 && (!s->pattern || !*s->pattern))
-        r = error_field(err, "pattern", "'pattern' is missing");
+    if (r < 0)
+        return r;
+    r = json_member_string(input, "glob", &s->glob, err);
+    if (r < 0)
+        return r;
+    r = json_member_bool(input, "literal", &s->literal, err);
+    if (r < 0)
+        return r;
+    r = json_member_bool(input, "ignore_case", &s->ignore_case, err);
+    if (r < 0)
+        return r;
+    r = json_member_int(input, "max_matches", 1, MATCHES_MAX, &s->max_matches, err);
+    if (r < 0)
+        return r;
+    if (!s->pattern || !*s->pattern)
+        return error_field(err, "pattern", "'pattern' is missing");
     return r;
 }
 

@@ -16,7 +16,7 @@
 #include "toolrunner/tar.h"
 #include "toolrunner/tree.h"
 
-#define TAR_NAMES_MAX 10000     /* that are told */
+#define TAR_NAMES_MAX 10000     /* that are reported */
 #define TRAILER_MAX   (1 << 20) /* padding after the archive's end that is read to be polite */
 
 static ssize_t read_stdin(void *arg, void *data, size_t size)

@@ -184,17 +184,9 @@ static void conn_update_watch(struct runner *r)
     epoll_watch_set(&r->loop, &c->watch, events);
 }
 
-static void conn_compact(struct conn *c)
-{
-    if (c->out_sent > CONN_OUT_LOW) {
-        strbuf_consume(&c->out, c->out_sent);
-        c->out_sent = 0;
-    }
-}
-
 static int conn_take_frames(struct runner *r, const char **ret_why);
 
-/* The peer is dead or replaced: what it sent before, and was told to others as sent, still counts.
+/* The peer is dead or replaced: what it sent before, and has reported as sent, still counts.
  */
 static void conn_take_rest(struct runner *r)
 {
@@ -230,7 +222,10 @@ void conn_pump(struct runner *r)
         runner_on_disconnect(r);
         return;
     }
-    conn_compact(c);
+    if (c->out_sent > CONN_OUT_LOW) {
+        strbuf_consume(&c->out, c->out_sent);
+        c->out_sent = 0;
+    }
     conn_update_watch(r);
 }
 

@@ -57,7 +57,7 @@ static inline bool conn_has_room(const struct conn *c)
 }
 
 /* Formats a message if there is a connection to send it on. Without a connection nothing is kept:
- * the next one is told the state. */
+ * the next connection begins with the whole state. */
 #define conn_send(c, name, stream, ...)                                                            \
     do {                                                                                           \
         if (conn_ready(c))                                                                         \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See descendants.h. Outside of a pid namespace of our own nobody ends a command's background
- * processes but us. Killing a parent makes its children ours, and one that was sent SIGKILL forks
- * no more, so rounds over /proc come to an end unless a process forks faster than we read; then the
- * rounds are bounded. */
+/* See descendants.h. Outside of a pid namespace of our own only the runner ends a command's
+ * background processes. Killing a parent makes its children ours, and one that was sent SIGKILL
+ * forks no more, so rounds over /proc come to an end unless a process forks faster than we read;
+ * then the rounds are bounded. */
 #include "toolrunner/descendants.h"
 
 #include <ctype.h>
@@ -185,7 +185,7 @@ pid_t descendants_reap(pid_t which, int *ret_status, struct rusage *ret_usage)
         pid_t pid = wait4(which, ret_status, WNOHANG, ret_usage);
         if (pid <= 0 || !WIFSTOPPED(*ret_status))
             return pid;
-        long signo = WSTOPSIG(*ret_status); /* SIGTRAP is how a tracer is told of execve() */
+        long signo = WSTOPSIG(*ret_status); /* SIGTRAP is how a tracer learns of execve() */
         ptrace(PTRACE_DETACH, pid, NULL, signo == SIGTRAP ? 0 : signo);
     }
 }

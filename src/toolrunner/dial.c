@@ -12,7 +12,7 @@
 #include "toolrunner/conn.h"
 #include "toolrunner/runner.h"
 
-static int dial(struct dialer *d)
+static int dialer_connect(struct dialer *d)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
     if (strlen(d->path) >= sizeof(sun.sun_path))
@@ -27,7 +27,7 @@ static int dial(struct dialer *d)
 
 void dialer_again(struct dialer *d)
 {
-    if (dial(d) < 0)
+    if (dialer_connect(d) < 0)
         epoll_timer_set_us(&d->runner->loop, &d->retry, DIAL_RETRY_MS * 1000);
 }
 
@@ -40,5 +40,5 @@ int dialer_init(struct dialer *d, struct runner *r, const char *path)
 {
     *d = (struct dialer){.runner = r, .path = path};
     epoll_timer_init(&d->retry, on_retry);
-    return path ? dial(d) : 0;
+    return path ? dialer_connect(d) : 0;
 }

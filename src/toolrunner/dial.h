@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections that the runner makes itself, where nobody can pass it one: to a socket of the
+/* Connections that the runner makes itself, where no process can pass it one: to a socket of the
  * warden's. A lost one is made anew until it succeeds. */
 #pragma once
 

@@ -5,9 +5,16 @@
 #include <signal.h>
 
 #include "base/alloc.h"
+#include "base/landlock.h"
 #include "toolrunner/conn.h"
 #include "toolrunner/exec.h"
 #include "toolrunner/runner.h"
+
+static uint32_t features_of(const struct runner *r)
+{
+    bool own_proxy = r->gateway.proxy && r->identity.landlock_abi >= LANDLOCK_ABI_NET;
+    return RUNNER_CONNECTS | (own_proxy ? RUNNER_OWN_PROXY : 0);
+}
 
 static int on_hello(struct runner *r, const struct frame *f)
 {
@@ -20,7 +27,7 @@ static int on_hello(struct runner *r, const struct frame *f)
     r->conn.hello_seen = true;
     uint32_t known = exec_count_known(r);
     conn_send(&r->conn, hello_ok, 0, .version = PROTO_VERSION, .generation = m.generation,
-              .n_execs = known, .features = RUNNER_CONNECTS);
+              .n_execs = known, .features = features_of(r));
     r->conn.greeting = !known;
     exec_resume(r);
     gateway_on_connect(&r->gateway);

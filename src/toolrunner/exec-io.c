@@ -262,7 +262,8 @@ void exec_io_close_input(struct exec *e)
     ring_done(&e->in.ring);
 }
 
-/* Writes what the pipe takes; closes it at the end of the stream or when nobody reads. */
+/* Writes what the pipe takes; closes it at the end of the stream, or when the command has closed
+ * its end. */
 static void input_write(struct exec *e)
 {
     struct exec_input *in = &e->in;

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From SPAWN to the first instruction of a command's program, as the control plane is told of it.
+/* From SPAWN to the first instruction of a command's program, as the control plane sees it.
  *
  * A start that is not waited for (start.h) is known to have worked once the child has left our
  * memory without an error, and STARTED says so when it is looked at: when it ends, when it is not
- * young any more, when it prints, when it is to be signalled. One that failed is told of when its
+ * young any more, when it prints, when it is to be signalled. A failed one is reported when its
  * child is reaped. Until then the exec is `starting`; everything else about it is as of any other.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "proto/plan.h"
 #include "toolrunner/builtin.h"
 #include "toolrunner/exec.h"
 #include "toolrunner/pty.h"
@@ -70,6 +74,41 @@ static int open_stdio_pty(struct runner *r, const struct msg_spawn *m, int ours[
     return ours[0] < 0 || theirs[1] < 0 || theirs[2] < 0 ? -errno : 0;
 }
 
+/* The environment of a command with a proxy of its own, in which what names the sandbox's names
+ * that one. The caller frees the vector and what it has in own. */
+static char **env_with_proxy(char *const *env, uint16_t port, char ***ret_own)
+{
+    static const char shared[] = "=http://127.0.0.1:" PLAN_PROXY_PORT;
+    size_t n = strv_length(env), n_own = 0;
+    char **all = xcalloc(n + 1, sizeof(*all)), **own = xcalloc(n + 1, sizeof(*own));
+    for (size_t i = 0; i < n; i++) {
+        const char *value = strchr(env[i], '=');
+        all[i] = env[i];
+        if (value && strcmp(value, shared) == 0)
+            all[i] = own[n_own++] = xasprintf("%.*s=http://127.0.0.1:%u", (int)(value - env[i]),
+                                              env[i], (unsigned)port);
+    }
+    *ret_own = own;
+    return all;
+}
+
+static pid_t spawn_with_proxy(struct exec *e, struct spawn_plan *plan)
+{
+    _cleanup_strv_ char **own = NULL;
+    struct msg_spawn m = *plan->msg;
+    plan->stage = "own proxy";
+    int r = gateway_open_own(&e->runner->gateway, e->stream, &plan->proxy_port);
+    if (r < 0)
+        return r;
+    m.env = env_with_proxy(m.env, plan->proxy_port, &own);
+    plan->msg = &m;
+    pid_t pid = spawn_start(plan);
+    free(m.env);
+    if (pid < 0)
+        gateway_close_own(&e->runner->gateway, e->stream);
+    return pid;
+}
+
 static pid_t exec_start(struct exec *e, const struct msg_spawn *m, int ours[3],
                         const char **ret_stage)
 {
@@ -89,7 +128,7 @@ static pid_t exec_start(struct exec *e, const struct msg_spawn *m, int ours[3],
     pid_t pid = plan.terminal ? open_stdio_pty(r, m, ours, plan.fds)
                               : open_stdio_pipes(r, m, ours, plan.fds);
     if (pid >= 0) {
-        pid = spawn_start(&plan);
+        pid = m->flags & SPAWN_OWN_PROXY ? spawn_with_proxy(e, &plan) : spawn_start(&plan);
         *ret_stage = plan.stage;
     }
     for (int i = plan.fds[0] == r->null_fd; i < 3; i++)

@@ -50,6 +50,7 @@ uint32_t exec_count_known(const struct runner *r)
 
 void exec_free(struct exec *e)
 {
+    gateway_close_own(&e->runner->gateway, e->stream);
     list_remove(&e->link);
     list_remove(&e->pending);
     epoll_timer_clear(&e->young);
@@ -71,7 +72,7 @@ void exec_free_all(struct runner *r)
         exec_free(e);
 }
 
-/* The group's id stays taken while a process is in it, so this reaches nobody else; once it is
+/* The group's id stays taken while a process is in it, so this reaches no other process; once it is
  * empty the number could at worst come back as another group of this same sandbox. */
 static void exec_kill_group(struct exec *e, int signo)
 {
@@ -237,6 +238,7 @@ void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *
         return;
     }
     e->state = EXEC_DRAINING;
+    gateway_close_own(&r->gateway, e->stream);
     e->exit.wait_status = status;
     e->exit.user_us = timeval_us(usage->ru_utime);
     e->exit.system_us = timeval_us(usage->ru_stime);

@@ -23,7 +23,7 @@
 struct runner;
 struct rusage;
 
-#define EXEC_YOUNG_US 3000 /* a command that ends within this is told of in one write */
+#define EXEC_YOUNG_US 3000 /* a command that ends within this is reported in one write */
 #define EXEC_YOUNG_DIALED_US                                                                       \
     10000                            /* the same on a kernel in user space, where all takes longer \
                                       */
@@ -68,8 +68,8 @@ struct exec {
     pid_t pid;
     enum exec_state state;
     struct start start;
-    bool starting; /* start tells when its program is executed; nobody was told yet */
-    bool ending;   /* it was told to end: all that it started goes with it */
+    bool starting; /* start tells when its program is executed; no STARTED was sent yet */
+    bool ending;   /* its end was asked for: all processes that it started end with it */
     bool forgotten;
     bool exit_sent;
     bool drain_over;
@@ -98,7 +98,7 @@ uint32_t exec_count_known(const struct runner *r);
 /* Tells a new connection about every exec. */
 void exec_resume(struct runner *r);
 void exec_on_disconnect(struct runner *r);
-/* wait() gave pid's status; also called for pids that are nobody's. */
+/* wait() gave pid's status; also called for pids that belong to no exec. */
 void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *usage);
 bool exec_any_running(const struct runner *r);
 void exec_signal_all(struct runner *r, int signo);
@@ -112,7 +112,8 @@ void exec_io_done(struct exec *e);
 void exec_io_watch(struct exec *e);
 /* Reads each pipe until it is empty, ended or the window is full, and notes what is still owed. */
 void exec_io_drain(struct exec *e);
-/* Everything the command wrote was taken over (DRAINING). all_ended: nobody has the pipes open. */
+/* Everything the command wrote was taken over (DRAINING). all_ended: no process has the pipes open.
+ */
 bool exec_io_settled(const struct exec *e, bool *ret_all_ended);
 /* What comes later is read and dropped. */
 void exec_io_sink(struct exec *e);
@@ -129,7 +130,8 @@ bool exec_look_started(struct exec *e);
 bool exec_check_started(struct exec *e);
 /* The same, but one that began a moment ago is waited for. */
 bool exec_wait_started(struct exec *e);
-/* wait() gave its status. True when its program never ran: that was told, and it is to be freed. */
+/* wait() gave its status. True when its program never ran: that has been reported, and the exec is
+ * to be freed. */
 bool exec_start_failed(struct exec *e);
 
 /* exec.c */

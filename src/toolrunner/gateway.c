@@ -22,10 +22,19 @@
 #define FIRST_STREAM 2   /* even: chosen by the runner */
 #define BACKLOG      512 /* what is beyond it waits a second for its next try */
 
+struct own_proxy {
+    struct gateway *gateway;
+    struct list link;
+    uint32_t exec;
+    uint16_t port;
+    struct epoll_watch listener;
+};
+
 struct tunnel {
     struct gateway *gateway;
     struct list link;
     uint32_t stream;
+    uint32_t exec; /* whose own proxy it came through; 0: everybody's */
     struct epoll_watch watch;
     struct epoll_timer linger; /* of a proxy's connection whose program sends no more */
     struct ring out;           /* from the socket; start is what the peer acknowledged */
@@ -50,6 +59,8 @@ static void gateway_update(struct gateway *g)
 {
     bool listen = conn_ready(&g->runner->conn) && (g->proxy || g->n_tunnels < GATEWAY_TUNNELS_MAX);
     epoll_watch_set(&g->runner->loop, &g->listener, listen ? EPOLLIN : 0);
+    list_for_each(own, &g->own, struct own_proxy, link)
+        epoll_watch_set(&g->runner->loop, &own->listener, listen ? EPOLLIN : 0);
 }
 
 static void tunnel_free(struct tunnel *t)
@@ -122,8 +133,8 @@ static void on_linger_over(struct epoll_timer *timer)
     tunnel_update(t);
 }
 
-/* A connection that is closed over unread bytes takes its answer back, so a proxy's client is told
- * of the end, and what it still sends is dropped for a moment. */
+/* A connection that is closed over unread bytes takes its answer back, so the proxy half-closes its
+ * side first, and what the client still sends is dropped for a moment. */
 static void tunnel_finish(struct tunnel *t)
 {
     if (!t->gateway->proxy || t->closed || t->drains) {
@@ -180,7 +191,7 @@ static void tunnel_open_frames(struct tunnel *t)
     struct gateway *g = t->gateway;
     t->stream = g->next_stream;
     g->next_stream += 2;
-    conn_send(&g->runner->conn, open, t->stream, .kind = OPEN_GATEWAY);
+    conn_send(&g->runner->conn, open, t->stream, .kind = OPEN_GATEWAY, .exec = t->exec);
     tunnel_update(t);
 }
 
@@ -190,7 +201,7 @@ static bool tunnel_pass(struct tunnel *t)
 {
     struct gateway *g = t->gateway;
     _cleanup_strbuf_ struct strbuf frame = STRBUF_INIT(FRAME_HEADER_SIZE + 64);
-    struct msg_open m = {.kind = OPEN_SOCKET};
+    struct msg_open m = {.kind = OPEN_SOCKET, .exec = t->exec};
     if (!g->proxy || g->stays)
         return false;
     msg_open_format(&frame, g->next_stream, &m);
@@ -205,13 +216,11 @@ static bool tunnel_pass(struct tunnel *t)
     return true;
 }
 
-static void on_gateway_ready(struct epoll_watch *w, uint32_t ready)
+static void gateway_accept(struct gateway *g, struct epoll_watch *listener, uint32_t exec)
 {
-    struct gateway *g = container_of(w, struct gateway, listener);
-    (void)ready;
-    int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
-        epoll_watch_set(&g->runner->loop, &g->listener, 0);
+        epoll_watch_set(&g->runner->loop, listener, 0);
         epoll_timer_set_us(&g->runner->loop, &g->retry, GATEWAY_RETRY_MS * 1000);
         return;
     }
@@ -221,6 +230,7 @@ static void on_gateway_ready(struct epoll_watch *w, uint32_t ready)
     }
     struct tunnel *t = new0(struct tunnel);
     t->gateway = g;
+    t->exec = exec;
     epoll_timer_init(&t->linger, on_linger_over);
     epoll_watch_init(&t->watch, fd, on_tunnel_ready);
     list_append(&g->tunnels, &t->link);
@@ -228,6 +238,19 @@ static void on_gateway_ready(struct epoll_watch *w, uint32_t ready)
     if (!tunnel_pass(t))
         tunnel_open_frames(t);
     gateway_update(g);
+}
+
+static void on_gateway_ready(struct epoll_watch *w, uint32_t ready)
+{
+    (void)ready;
+    gateway_accept(container_of(w, struct gateway, listener), w, 0);
+}
+
+static void on_own_ready(struct epoll_watch *w, uint32_t ready)
+{
+    struct own_proxy *own = container_of(w, struct own_proxy, listener);
+    (void)ready;
+    gateway_accept(own->gateway, w, own->exec);
 }
 
 static void on_gateway_retry(struct epoll_timer *t)
@@ -267,9 +290,65 @@ static int proxy_listen(uint16_t port)
     return fd_steal(&fd);
 }
 
+/* Ports that a program has are passed over. */
+static int own_listen(struct gateway *g, uint16_t *ret_port)
+{
+    while (g->next_own_port <= UINT16_MAX) {
+        uint16_t port = (uint16_t)g->next_own_port++;
+        int fd = proxy_listen(port);
+        if (fd == -EADDRINUSE)
+            continue;
+        *ret_port = port;
+        return fd;
+    }
+    return -EADDRNOTAVAIL;
+}
+
+int gateway_open_own(struct gateway *g, uint32_t exec, uint16_t *ret_port)
+{
+    uint16_t port = 0;
+    int fd = g->proxy ? own_listen(g, &port) : -ENOTSUP;
+    if (fd < 0)
+        return fd;
+    struct own_proxy *own = new0(struct own_proxy);
+    own->gateway = g;
+    own->exec = exec;
+    own->port = port;
+    epoll_watch_init(&own->listener, fd, on_own_ready);
+    list_append(&g->own, &own->link);
+    *ret_port = port;
+    gateway_update(g);
+    return 0;
+}
+
+void gateway_close_own(struct gateway *g, uint32_t exec)
+{
+    list_for_each_safe(own, &g->own, struct own_proxy, link) {
+        if (own->exec != exec)
+            continue;
+        epoll_watch_close(&g->runner->loop, &own->listener);
+        list_remove(&own->link);
+        free(own);
+    }
+}
+
+bool gateway_has_port(const struct gateway *g, uint16_t port)
+{
+    list_for_each(own, &g->own, const struct own_proxy, link) {
+        if (own->port == port)
+            return true;
+    }
+    return g->port && port == g->port;
+}
+
 int gateway_init(struct gateway *g, struct runner *r, const char *path, uint16_t port)
 {
-    *g = (struct gateway){.runner = r, .next_stream = FIRST_STREAM, .proxy = !path && port};
+    *g = (struct gateway){.runner = r,
+                          .next_stream = FIRST_STREAM,
+                          .next_own_port = OWN_PROXY_FIRST,
+                          .port = path ? 0 : port,
+                          .proxy = !path && port};
+    list_init(&g->own);
     list_init(&g->tunnels);
     epoll_timer_init(&g->retry, on_gateway_retry);
     int fd = path ? gateway_listen(path) : port ? proxy_listen(port) : -1;

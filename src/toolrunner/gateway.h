@@ -26,12 +26,17 @@ struct msg_data_ack;
 #define GATEWAY_LINGER_MS   10000
 #define GATEWAY_DRAIN_MS    2000
 
+#define OWN_PROXY_FIRST 20000 /* ports of own proxies: each is given out once */
+
 struct gateway {
     struct runner *runner;
     struct epoll_watch listener; /* fd -1: no gateway in this sandbox */
     struct epoll_timer retry;    /* out of descriptors: listen again later */
     struct list tunnels;
     size_t n_tunnels;
+    struct list own; /* the listeners of single execs */
+    uint32_t next_own_port;
+    uint16_t port; /* of the listener; 0: none */
     uint32_t next_stream;
     bool proxy; /* the listener is a port */
     bool stays; /* sockets cannot be passed over this connection */
@@ -43,6 +48,14 @@ void gateway_on_connect(struct gateway *g);
 void gateway_on_disconnect(struct gateway *g);
 /* Moves bytes into the connection's buffer; true when more waits for room. */
 bool gateway_pump(struct gateway *g);
+
+/* A listener of its own for the exec of that stream: what comes through it is told to be that
+ * exec's. A port is given out once in a sandbox's life, because processes that an ended exec has
+ * left behind may still connect to theirs. 0 or -errno. */
+int gateway_open_own(struct gateway *g, uint32_t exec, uint16_t *ret_port);
+void gateway_close_own(struct gateway *g, uint32_t exec); /* or nothing, where it has none */
+/* Is it a port of one of these listeners? */
+bool gateway_has_port(const struct gateway *g, uint16_t port);
 
 /* Frames. A stream that is gone is ignored; -EPROTO when the peer broke the protocol. */
 int gateway_on_open_result(struct gateway *g, uint32_t stream, const struct msg_open_result *m);

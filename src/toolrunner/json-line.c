@@ -173,9 +173,12 @@ static int line_serve(int fd, const char *line, size_t len)
     _cleanup_json_ json_t *answer = line_answer(line, len);
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(SIZE_MAX / 4);
     int r = json_format(answer, &out);
-    if (r >= 0)
-        r = strbuf_puts(&out, "\n");
-    return r < 0 ? r : fd_write_all(fd, out.data, out.len);
+    if (r < 0)
+        return r;
+    r = strbuf_puts(&out, "\n");
+    if (r < 0)
+        return r;
+    return fd_write_all(fd, out.data, out.len);
 }
 
 static void refuse_long_line(int fd)

@@ -41,7 +41,9 @@ static int grant_system(int ruleset_fd, uint64_t known)
         r = grant_path(ruleset_fd, system_dirs[i], FS_READ_RUN, 0);
     for (size_t i = 0; r >= 0 && i < ELEMENTS(devices); i++)
         r = grant_path(ruleset_fd, devices[i], (FS_USE | LANDLOCK_TRUNCATE) & known, 0);
-    return r < 0 ? r : grant_path(ruleset_fd, "/dev/pts", FS_USE & known, 0);
+    if (r < 0)
+        return r;
+    return grant_path(ruleset_fd, "/dev/pts", FS_USE & known, 0);
 }
 
 /* The tool may have replaced a listed place by a symlink to one that is not: none is followed. */
@@ -54,21 +56,36 @@ static int grant_listed(int ruleset_fd, const struct msg_spawn *msg, uint64_t kn
     return r;
 }
 
-int landlock_enter(int abi, bool narrow, const struct msg_spawn *msg)
+/* A file may move from one directory to another in a domain only if a rule says so, whatever else
+ * the domain is about. */
+static int grant_moves(int ruleset_fd)
 {
-    if (abi < 1)
+    return grant_path(ruleset_fd, "/", LANDLOCK_REFER, 0);
+}
+
+static int grant_proxy(int ruleset_fd, uint16_t port)
+{
+    return landlock_ruleset_allow_port(ruleset_fd, port, LANDLOCK_CONNECT_TCP);
+}
+
+int landlock_enter(int abi, uint16_t proxy_port, const struct msg_spawn *msg)
+{
+    bool narrow = msg->flags & SPAWN_NARROW;
+    if (abi < 1 || (proxy_port && abi < LANDLOCK_ABI_NET))
         return -ENOSYS;
     struct landlock_rights refused = landlock_known(abi);
     uint64_t known = refused.fs;
-    refused.net = 0;
+    refused.net = proxy_port ? LANDLOCK_CONNECT_TCP : 0;
     if (!narrow)
-        refused.fs = LANDLOCK_MAKE_CHAR | LANDLOCK_MAKE_BLOCK;
+        refused.fs = LANDLOCK_MAKE_CHAR | LANDLOCK_MAKE_BLOCK | (known & LANDLOCK_REFER);
     _cleanup_close_ int fd = landlock_ruleset_open(abi, &refused);
     if (fd < 0)
         return fd;
-    int r = narrow ? grant_system(fd, known) : 0;
+    int r = narrow ? grant_system(fd, known) : known & LANDLOCK_REFER ? grant_moves(fd) : 0;
     if (r >= 0 && narrow)
         r = grant_listed(fd, msg, known);
+    if (r >= 0 && proxy_port)
+        r = grant_proxy(fd, proxy_port);
     if (r < 0)
         return r;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

@@ -116,6 +116,12 @@ static void on_listener_ready(struct epoll_watch *watch, uint32_t ready)
         epoll_timer_set_us(&l->runner->loop, &l->retry, LISTEN_RETRY_MS * 1000);
         return;
     }
+    listener_take(l, fd);
+}
+
+void listener_take(struct listener *l, int fd)
+{
+    fd_set_nonblock(fd, true);
     if (l->n_waiting >= LISTEN_WAITING_MAX)
         waiting_free(container_of(l->waiting.next, struct waiting, link));
     struct waiting *w = new0(struct waiting);

@@ -29,5 +29,7 @@ struct listener {
 
 /* unix_path NULL: the vsock port, -1 for neither. 0 or -errno. */
 int listener_init(struct listener *l, struct runner *r, const char *unix_path, int64_t vsock_port);
+/* A connection that came another way; takes fd. */
+void listener_take(struct listener *l, int fd);
 /* A child ended; true when it was one of ours. */
 bool listener_on_exit(struct listener *l, int pid);

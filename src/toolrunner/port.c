@@ -28,7 +28,7 @@ struct port_link {
     bool eof;       /* the server sends no more */
     bool end_told;  /* and the control plane knows */
     bool in_ended;  /* the control plane sends no more */
-    bool in_closed; /* and the server has been told */
+    bool in_closed; /* and the server has seen the end */
     bool hung;   /* the socket has hung up or failed, which epoll repeats until it is not asked */
     bool broken; /* the socket is of no more use: CLOSE when all is sent */
 };
@@ -50,11 +50,6 @@ static struct port_link *link_find(const struct ports *p, uint32_t stream)
             return l;
     }
     return NULL;
-}
-
-bool ports_has(const struct ports *p, uint32_t stream)
-{
-    return link_find(p, stream);
 }
 
 static void link_update(struct port_link *l)
@@ -211,7 +206,7 @@ static bool link_send(struct port_link *l)
     return l->sent < l->out.end;
 }
 
-/* After its last byte, the end is told; and a link that has nothing left to do goes. */
+/* After the last byte the end is sent; a link that has nothing left to do is freed. */
 static void link_send_end(struct port_link *l)
 {
     struct conn *c = &l->ports->runner->conn;
@@ -248,7 +243,7 @@ bool ports_pump(struct ports *p)
 static int start_link(struct ports *p, uint32_t stream, uint16_t port)
 {
     const struct runner *r = p->runner;
-    if (r->config.proxy_port && port == r->config.proxy_port)
+    if (gateway_has_port(&r->gateway, port))
         return EACCES;
     if (p->n_links >= PORT_LINKS_MAX)
         return EMFILE;
@@ -285,7 +280,7 @@ int ports_on_data(struct ports *p, uint32_t stream, const struct msg_data *m)
         return 0;
     if (!l->connected || l->in_ended || m->offset != l->in.end)
         return -EPROTO;
-    if (l->hung || l->broken) { /* nobody is left to read it: it counts as taken */
+    if (l->hung || l->broken) { /* no reader is left: it counts as taken */
         l->in.start = l->in.end = m->offset + m->len;
         conn_send(&p->runner->conn, data_ack, stream, .offset = l->in.end);
         return 0;

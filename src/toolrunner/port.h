@@ -33,8 +33,6 @@ void ports_init(struct ports *p, struct runner *r);
 void ports_on_disconnect(struct ports *p);
 /* Moves bytes into the connection's buffer; true when more waits for room. */
 bool ports_pump(struct ports *p);
-/* Whether the stream is one of CONNECT's. */
-bool ports_has(const struct ports *p, uint32_t stream);
 
 /* Frames. A stream that is gone is ignored; -EPROTO when the peer broke the protocol. */
 int ports_on_connect(struct ports *p, uint32_t stream, const struct msg_connect *m);

@@ -51,7 +51,11 @@ int replace_file(const char *path, mode_t mode, int (*fill)(int fd, void *arg), 
     if (fd < 0) /* not ours to write, or a file system without O_TMPFILE */
         return write_in_place(path, mode, fill, arg);
     int r = fill(fd, arg);
-    if (r >= 0 && fchmod(fd, mode) < 0)
+    if (r < 0)
+        return r;
+    if (fchmod(fd, mode) < 0)
         r = -errno;
-    return r < 0 ? r : name_file(fd, dir, path);
+    if (r < 0)
+        return r;
+    return name_file(fd, dir, path);
 }

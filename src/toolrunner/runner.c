@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "proto/channel.h"
 #include "base/landlock.h"
 #include "base/log.h"
 #include "toolrunner/descendants.h"
@@ -28,8 +29,8 @@
 #define SIGNALS_A_READ 8
 #define REAP_BATCH     8
 
-/* Whatever a command leaves running becomes ours: once wait() knows no child there is nobody, which
- * is worth knowing before the ends are told. */
+/* Every process that a command leaves running becomes a child of the runner. So once wait() knows
+ * no child, none is left, which is worth knowing before ends are reported. */
 void runner_reap(struct runner *r)
 {
     struct {
@@ -101,7 +102,9 @@ static void on_channel_ready(struct epoll_watch *w, uint32_t ready)
         r->stop = true; /* the warden is gone, and we go with it */
     for (size_t i = 1; i < FD_PASS_MAX; i++)
         fd_close(&fds[i]);
-    if (fds[0] >= 0)
+    if (fds[0] >= 0 && byte == CHANNEL_CLIENT[0])
+        listener_take(&r->listener, fds[0]);
+    else if (fds[0] >= 0)
         conn_adopt(r, fds[0], NULL, 0); /* closes the old one */
     r->spare_fd = fcntl(r->null_fd, F_DUPFD_CLOEXEC, 3);
 }
@@ -264,6 +267,7 @@ void runner_init_state(struct runner *r, const struct runner_config *config)
     epoll_timer_init(&r->shutdown, on_shutdown_over);
     conn_init(&r->conn);
     ports_init(&r->ports, r);
+    list_init(&r->gateway.own);
     epoll_watch_init(&r->channel, -1, on_channel_ready);
     epoll_watch_init(&r->listener.watch, -1, NULL);
     runner_set_identity(r);

@@ -65,7 +65,7 @@ struct runner {
     int null_fd;
     int spare_fd;        /* given up for a new connection when there is no other descriptor left */
     uint64_t generation; /* the newest that said HELLO */
-    bool childless;      /* while ends are told: wait() has said that there is nobody */
+    bool childless;      /* while ends are reported: wait() has said that no process is left */
     bool stop;
 };
 

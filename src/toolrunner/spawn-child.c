@@ -90,10 +90,9 @@ IN_CHILD static int step_rules(struct spawn_plan *p)
 
 IN_CHILD static int step_narrow(struct spawn_plan *p)
 {
-    bool narrow = p->msg->flags & SPAWN_NARROW;
-    if (!narrow && !p->identity->shared_uid)
+    if (!(p->msg->flags & SPAWN_NARROW) && !p->proxy_port && !p->identity->shared_uid)
         return 0;
-    return landlock_enter(p->identity->landlock_abi, narrow, p->msg);
+    return landlock_enter(p->identity->landlock_abi, p->proxy_port, p->msg);
 }
 
 /* Builtins open for writing what they empty, and use openat2. On a kernel where this filter may be

@@ -5,7 +5,7 @@
 #include "toolrunner/spawn.h"
 
 #define SPAWN_CHILD_FAILED                                                                         \
-    127 /* exit code of a child that failed before the program; nobody sees it */
+    127 /* exit code of a child that failed before the program; it is never shown */
 
 /* The steps that programs and builtins share, in order. 0, or -errno with p->stage set. */
 int spawn_child_prepare(struct spawn_plan *p);

@@ -127,7 +127,8 @@ static pid_t spawn_waiting(struct spawn_plan *p)
 static bool plan_is_plain(const struct spawn_plan *p)
 {
     return RAW_CALLS && !p->wait && !p->terminal &&
-           !(p->msg->flags & (SPAWN_NARROW | SPAWN_PINNED)) && !p->identity->shared_uid;
+           !(p->msg->flags & (SPAWN_NARROW | SPAWN_PINNED)) && !p->proxy_port &&
+           !p->identity->shared_uid;
 }
 
 #ifndef __GLIBC__

@@ -48,6 +48,7 @@ struct spawn_plan {
     int fds[3];                    /* become 0, 1 and 2 of the child */
     uint32_t mark;                 /* of all its descendants (descendants.h) */
     bool terminal;                 /* fds[0] is to be its controlling terminal */
+    uint16_t proxy_port;           /* the only one that it may connect to; 0: any */
     struct start *start;           /* where the end of a start is found */
     bool wait;                     /* for the end of a program's start */
     bool forked;                   /* the child's memory is its own */

@@ -41,6 +41,7 @@ static union {
 } slots[START_SLOTS] __attribute__((aligned(PAGE)));
 static size_t n_touched; /* slots from the first on */
 
+/* Acquire: what the child wrote into its plan before it left (error, stage) is read after this. */
 static bool slot_is_left(const struct start_slot *slot)
 {
     return !__atomic_load_n(&slot->head.word, __ATOMIC_ACQUIRE);
@@ -80,6 +81,9 @@ static char **slot_copy_strv(struct start_slot *slot, char *const *v, size_t bef
     return copy;
 }
 
+/* The runner goes on while the child reads its plan, and frees the message that the plan was made
+ * of. So everything that the plan points to is copied; what the child never reads is left out.
+ * False where a command is too large for a slot. */
 static bool slot_pack(struct start_slot *slot, const struct spawn_plan *plan)
 {
     const struct msg_spawn *m = plan->msg;
@@ -102,6 +106,8 @@ static bool slot_pack(struct start_slot *slot, const struct spawn_plan *plan)
     return true;
 }
 
+/* A child that has left may not have been noticed yet. Its exec takes the result out of the slot
+ * before another child writes over it. */
 static struct start_slot *slot_find(void)
 {
     for (size_t i = 0; i < START_SLOTS; i++) {
@@ -127,7 +133,7 @@ struct start_slot *start_slot_take(struct start *s, const struct spawn_plan *pla
         return NULL;
     *s = (struct start){.slot = slot};
     slot->head.owner = s;
-    slot->head.word = 1;
+    slot->head.word = 1; /* before the clone: a child that is gone at once clears it for good */
     *ret_plan = &slot->head.plan;
     return slot;
 }
@@ -172,6 +178,8 @@ static void report_close(struct start *s)
     s->reports = false;
 }
 
+/* The tool may have written the report (see start.h): a short one, or one without an error, is a
+ * failed start, and its text ends where we say. */
 static bool report_has_come(struct start *s)
 {
     ssize_t n = read(s->report_fd, &s->report, sizeof(s->report));
@@ -208,6 +216,7 @@ bool start_has_left(struct start *s)
     return true;
 }
 
+/* The deadline is what keeps a tool that stops its child from holding the runner: see start.h. */
 bool start_wait(struct start *s, int64_t until_ns)
 {
     while (!start_has_left(s)) {
@@ -238,6 +247,8 @@ void start_on_exit(struct start *s)
     start_has_left(s);
 }
 
+/* The child may still run on the slot's stack, so the slot is not given back here: it becomes free
+ * when the kernel clears its word, and slot_find() then finds no owner to ask. */
 void start_forget(struct start *s)
 {
     if (s->reports)
@@ -247,7 +258,8 @@ void start_forget(struct start *s)
     s->slot = NULL;
 }
 
-/* All zero is a free slot. */
+/* All zero is a free slot, so pages that the kernel takes back need no reset. A slot whose child or
+ * whose exec is still there stays as it is. */
 void start_trim(void)
 {
     size_t n = n_touched;

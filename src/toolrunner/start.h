@@ -11,9 +11,9 @@
  *
  * A child that shares the runner's memory has a slot: its stack, its plan and copies of all that
  * the plan points to. It is the child's until the kernel clears the slot's word, which it does when
- * the child leaves our memory by execve() or by its end (CLONE_CHILD_CLEARTID). Nobody polls: the
- * word is looked at when there is news of the child, when its time to end early is over, and when
- * another child wants a slot.
+ * the child leaves our memory by execve() or by its end (CLONE_CHILD_CLEARTID). The runner does not
+ * poll: the word is looked at when there is news of the child, when its time to end early is over,
+ * and when another child wants a slot.
  *
  * Slots are a few and static: what was never used costs nothing, and start_trim() gives the rest
  * back. */
@@ -71,7 +71,7 @@ bool start_has_left(struct start *s);
 bool start_wait(struct start *s, int64_t until_ns);
 /* wait() says that it is gone. */
 void start_on_exit(struct start *s);
-/* Nobody asks any more; the slot stays the child's. */
+/* The caller does not ask any more; the slot stays the child's. */
 void start_forget(struct start *s);
 /* Nothing runs: gives memory back. */
 void start_trim(void);

@@ -85,16 +85,21 @@ static int write_pax(struct writer *w, const char *name, uint64_t size, const ch
     if (!b.len)
         return 0;
     int r = write_header(w, PAX_NAME, 'x', 0644, b.len, 0, "");
-    if (r >= 0)
-        r = fd_write_all(w->fd, b.data, b.len);
-    return r < 0 ? r : write_padding(w, b.len);
+    if (r < 0)
+        return r;
+    r = fd_write_all(w->fd, b.data, b.len);
+    if (r < 0)
+        return r;
+    return write_padding(w, b.len);
 }
 
 static int write_entry(struct writer *w, const char *name, char type, const struct stat *st,
                        uint64_t size, const char *link)
 {
     int r = write_pax(w, name, size, link);
-    return r < 0 ? r : write_header(w, name, type, st->st_mode, size, st->st_mtim.tv_sec, link);
+    if (r < 0)
+        return r;
+    return write_header(w, name, type, st->st_mode, size, st->st_mtim.tv_sec, link);
 }
 
 /* Exactly size bytes, also when the file shrinks or grows meanwhile: the header is written. */
@@ -129,7 +134,9 @@ static int pack_file(struct writer *w, int dir_fd, const char *file, const char 
     if (!S_ISREG(st.st_mode))
         return 0;
     int r = write_entry(w, name, '0', &st, (uint64_t)st.st_size, "");
-    return r < 0 ? r : write_content(w, fd, (uint64_t)st.st_size);
+    if (r < 0)
+        return r;
+    return write_content(w, fd, (uint64_t)st.st_size);
 }
 
 static int pack_symlink(struct writer *w, const struct tree_entry *e, const char *name)
@@ -203,5 +210,7 @@ int tar_create(const char *path, int fd, char *why, size_t why_size)
         const char *slash = strrchr(path, '/');
         r = S_ISREG(st.st_mode) ? pack_file(&w, AT_FDCWD, path, slash ? slash + 1 : path) : -EINVAL;
     }
-    return r < 0 ? r : fd_write_all(fd, end, sizeof(end));
+    if (r < 0)
+        return r;
+    return fd_write_all(fd, end, sizeof(end));
 }

@@ -92,7 +92,9 @@ static int open_parent(int root_fd, const char *path, const char **ret_name)
     if (fd != -ENOENT)
         return fd;
     int r = make_dirs(root_fd, dir);
-    return r < 0 ? r : open_beneath(root_fd, dir);
+    if (r < 0)
+        return r;
+    return open_beneath(root_fd, dir);
 }
 
 static int copy_data(struct tar *t, int fd)
@@ -149,9 +151,14 @@ static int extract_hardlink(const struct tar_entry *e, int root_fd, int dir_fd, 
     return linkat(from, target, dir_fd, name, 0) < 0 ? -errno : 0;
 }
 
-static int extract_at(struct tar *t, const struct tar_entry *e, int root_fd, int dir_fd,
-                      const char *name)
+static int extract_entry(struct tar *t, const struct tar_entry *e, int root_fd)
 {
+    if (!*e->path)
+        return 0;
+    const char *name;
+    _cleanup_close_ int dir_fd = open_parent(root_fd, e->path, &name);
+    if (dir_fd < 0)
+        return dir_fd;
     if (e->type == TAR_DIRECTORY)
         return extract_directory(e, dir_fd, name);
     if (unlinkat(dir_fd, name, 0) < 0 && errno != ENOENT)
@@ -161,17 +168,6 @@ static int extract_at(struct tar *t, const struct tar_entry *e, int root_fd, int
     if (e->type == TAR_HARDLINK)
         return extract_hardlink(e, root_fd, dir_fd, name);
     return extract_file(t, e, dir_fd, name);
-}
-
-static int extract_entry(struct tar *t, const struct tar_entry *e, int root_fd)
-{
-    if (!*e->path)
-        return 0;
-    const char *name;
-    _cleanup_close_ int dir_fd = open_parent(root_fd, e->path, &name);
-    if (dir_fd < 0)
-        return dir_fd;
-    return extract_at(t, e, root_fd, dir_fd, name);
 }
 
 static void explain_entry(struct tar *t, const struct tar_entry *e, int error)

@@ -365,8 +365,9 @@ int tar_next(struct tar *t, struct tar_entry *ret)
             return r;
         char type = (char)block[TYPE_AT];
         r = header_set_data(t, block, x, is_entry_with_data(type));
-        if (r >= 0)
-            r = take_extended(t, type, x);
+        if (r < 0)
+            return r;
+        r = take_extended(t, type, x);
         if (r < 0)
             return r;
         if (r > 0)

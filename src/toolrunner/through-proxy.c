@@ -19,7 +19,7 @@
 #define COPY_SIZE 65536
 #define PROXY_URL "http://127.0.0.1:"
 
-static int say(const char *why, const char *more)
+static int print_failure(const char *why, const char *more)
 {
     fprintf(stderr, "mas-toolrunner: %s%s\n", why, more);
     return 1;
@@ -81,10 +81,10 @@ static int tell_refusal(int fd, const char *head)
     body[n > 0 ? n : 0] = 0;
     body[strcspn(body, "\r\n")] = 0;
     if (*body)
-        return say(body, "");
+        return print_failure(body, "");
     char status[128];
     snprintf(status, sizeof(status), "%.*s", (int)strcspn(head, "\r\n"), head);
-    return say("the proxy refused: ", *status ? status : "it closed the connection");
+    return print_failure("the proxy refused: ", *status ? status : "it closed the connection");
 }
 
 static void copy_all(int from, int to)
@@ -97,11 +97,11 @@ static void copy_all(int from, int to)
 }
 
 /* A process for each direction, so that neither waits for the other. */
-static int carry(int fd)
+static int carry_both_ways(int fd)
 {
     pid_t pid = fork();
     if (pid < 0)
-        return say("cannot start a process: ", strerror(errno));
+        return print_failure("cannot start a process: ", strerror(errno));
     if (pid == 0) {
         copy_all(STDIN_FILENO, fd);
         shutdown(fd, SHUT_WR);
@@ -118,16 +118,16 @@ int through_proxy(const char *host, const char *port)
     char head[HEAD_MAX], request[2 * HOST_MAX + 128];
     bool v6 = strchr(host, ':') && *host != '[';
     if (!is_plain(host) || !is_plain(port))
-        return say("not a host and port", "");
+        return print_failure("not a host and port", "");
     _cleanup_close_ int fd = connect_proxy();
     if (fd < 0)
-        return say("this sandbox has no network: ", strerror(-fd));
+        return print_failure("this sandbox has no network: ", strerror(-fd));
     int n = snprintf(request, sizeof(request), "CONNECT %s%s%s:%s HTTP/1.0\r\n\r\n", v6 ? "[" : "",
                      host, v6 ? "]" : "", port);
     if ((size_t)n >= sizeof(request) || fd_write_all(fd, request, (size_t)n) < 0)
-        return say("the proxy does not answer", "");
+        return print_failure("the proxy does not answer", "");
     read_head(fd, head);
     if (strncmp(head, "HTTP/1.", 7) != 0 || strncmp(head + 8, " 200 ", 5) != 0)
         return tell_refusal(fd, head);
-    return carry(fd);
+    return carry_both_ways(fd);
 }

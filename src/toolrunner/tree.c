@@ -68,15 +68,6 @@ static int read_names(int dir_fd, char ***ret)
 
 static int walk_dir(struct walk *w, int dir_fd, int depth);
 
-static int walk_into(struct walk *w, int dir_fd, const char *name, int depth)
-{
-    _cleanup_close_ int fd = open_dir(dir_fd, name);
-    if (fd < 0)
-        return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP ? 0
-                                                                                        : -errno;
-    return walk_dir(w, fd, depth + 1);
-}
-
 static int walk_name(struct walk *w, int dir_fd, const char *name, int depth)
 {
     struct tree_entry e = {.name = name, .path = w->path.data, .dirfd = dir_fd};
@@ -88,7 +79,11 @@ static int walk_name(struct walk *w, int dir_fd, const char *name, int depth)
     int r = w->visit(&e, w->arg);
     if (r || !w->recursive || !S_ISDIR(e.st.st_mode))
         return r;
-    return walk_into(w, dir_fd, name, depth);
+    _cleanup_close_ int fd = open_dir(dir_fd, name);
+    if (fd < 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP ? 0
+                                                                                        : -errno;
+    return walk_dir(w, fd, depth + 1);
 }
 
 static int walk_dir(struct walk *w, int dir_fd, int depth)
@@ -238,7 +233,9 @@ int tree_remove(const char *path)
     if (fd < 0)
         return -errno;
     int r = check_removable(fd, name, bare);
-    return r < 0 ? r : remove_at(fd, name, 0);
+    if (r < 0)
+        return r;
+    return remove_at(fd, name, 0);
 }
 
 int tree_make_parents(const char *path, mode_t mode)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Validations that wait for a worker.
  *
- * A text takes up to validate_timeout of a thread, and the pool of threads is everybody's. So at
+ * A text takes up to validate_timeout of a thread, and all work shares the pool of threads. So at
  * most VALIDATE_RUNNING are looked at together, the callers take turns one text each, and both what
  * one caller and what all of them have waiting is bounded. */
 #pragma once

@@ -20,7 +20,7 @@
 #define SCAN_STEPS_MAX     20000 /* of PCRE2, from one place in the text */
 #define SCAN_LOOK_AT_CLOCK 4096  /* bytes between two looks */
 #define SCAN_HEAP_KIB      1024
-#define SCAN_PER_PATTERN   2 /* matches that are told of each */
+#define SCAN_PER_PATTERN   2 /* matches that are reported of each */
 #define WORDS_MAX          1024
 
 struct word {
@@ -60,17 +60,6 @@ static int compare_words(const void *a, const void *b)
            (int)start_of(((const struct word *)b)->text);
 }
 
-static void index_words(void)
-{
-    size_t w = 0;
-    qsort(table.words, table.n_words, sizeof(table.words[0]), compare_words);
-    for (unsigned start = 0; start <= 0x10000; start++) {
-        table.first[start] = (uint16_t)w;
-        while (w < table.n_words && start_of(table.words[w].text) == start)
-            w++;
-    }
-}
-
 static pcre2_code *compile_pattern(const struct pattern *p)
 {
     int error;
@@ -91,13 +80,13 @@ static void make_table(void)
         table.codes[i] = compile_pattern(&validate_patterns[i]);
         add_words(i);
     }
-    index_words();
-}
-
-static void prepare_patterns(void)
-{
-    static uv_once_t once = UV_ONCE_INIT;
-    uv_once(&once, make_table);
+    size_t w = 0;
+    qsort(table.words, table.n_words, sizeof(table.words[0]), compare_words);
+    for (unsigned start = 0; start <= 0x10000; start++) {
+        table.first[start] = (uint16_t)w;
+        while (w < table.n_words && start_of(table.words[w].text) == start)
+            w++;
+    }
 }
 
 /* --- findings */
@@ -169,7 +158,7 @@ struct walk {
 };
 
 /* Not inside of a character. */
-static size_t align(const struct strbuf *text, size_t at)
+static size_t align_to_character(const struct strbuf *text, size_t at)
 {
     while (at < text->len && ((unsigned char)text->data[at] & 0xc0) == 0x80)
         at++;
@@ -183,8 +172,8 @@ static void try_pattern(struct walk *w, size_t pattern, size_t hit)
     struct progress *p = &w->progress[pattern];
     size_t from = hit > p->floor + SCAN_MATCH_MAX ? hit - SCAN_MATCH_MAX : p->floor;
     size_t to = text->len - hit < SCAN_WINDOW ? text->len : hit + SCAN_WINDOW;
-    int r = pcre2_match(table.codes[pattern], (PCRE2_SPTR)text->data, align(text, to),
-                        align(text, from), PCRE2_NO_UTF_CHECK, w->data, w->context);
+    int r = pcre2_match(table.codes[pattern], (PCRE2_SPTR)text->data, align_to_character(text, to),
+                        align_to_character(text, from), PCRE2_NO_UTF_CHECK, w->data, w->context);
     if (r < 0) {
         w->s->result->complete = w->s->result->complete && r == PCRE2_ERROR_NOMATCH;
         p->next = hit + SCAN_WINDOW - SCAN_MATCH_MAX;
@@ -223,7 +212,8 @@ static void choose_patterns(struct walk *w, bool squeezed)
 static void walk_all(struct scan_state *s, const struct view *v, bool squeezed,
                      const struct decoder *d, found_fn on_found)
 {
-    prepare_patterns();
+    static uv_once_t once = UV_ONCE_INIT;
+    uv_once(&once, make_table);
     struct walk w = {.s = s,
                      .v = v,
                      .d = d,

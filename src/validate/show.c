@@ -24,7 +24,7 @@ struct walk {
     bool in_flag;
 };
 
-static void see(struct seen *seen, size_t at)
+static void seen_add(struct seen *seen, size_t at)
 {
     if (seen->n++ == 0)
         seen->first = at;
@@ -71,36 +71,36 @@ static bool judge_char(struct walk *w, int32_t cp, enum char_class class, size_t
     case CHAR_PLAIN:
         return true;
     case CHAR_CONTROL:
-        see(cp == '\033' || cp == 0x9b ? &w->escape : &w->control, at);
+        seen_add(cp == '\033' || cp == 0x9b ? &w->escape : &w->control, at);
         return false;
     case CHAR_BIDI:
-        see(&w->bidi, at);
+        seen_add(&w->bidi, at);
         return false;
     case CHAR_BIDI_MARK:
-        see(&w->mark, at);
+        seen_add(&w->mark, at);
         return false;
     case CHAR_JOINER:
         if (!in_word && w->before >= 0x80)
             return true;
-        see(in_word ? &w->inside_word : &w->zero_width, at);
+        seen_add(in_word ? &w->inside_word : &w->zero_width, at);
         return false;
     case CHAR_ZERO_WIDTH:
         if (at == 0 && cp == 0xfeff)
             return false;
-        see(in_word ? &w->inside_word : &w->zero_width, at);
+        seen_add(in_word ? &w->inside_word : &w->zero_width, at);
         return false;
     case CHAR_VARIATION:
         if (w->n_variations == 1)
             return true;
-        see(&w->variation, at);
+        seen_add(&w->variation, at);
         return false;
     case CHAR_TAG:
         if (w->in_flag)
             return true;
-        see(&w->tag, at);
+        seen_add(&w->tag, at);
         return false;
     case CHAR_INVALID:
-        see(&w->invalid, at);
+        seen_add(&w->invalid, at);
         return false;
     }
     return false;

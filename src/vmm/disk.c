@@ -19,11 +19,6 @@
 /* Of the cell's disk, what its own file system may need for the file. */
 #define SLACK_PART 32
 
-static uid_t tool_of(const struct vm *vm)
-{
-    return vm->start.child.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID;
-}
-
 static int make_file(void)
 {
     struct statvfs fs;
@@ -40,7 +35,7 @@ static int make_file(void)
 static void __attribute__((noreturn)) make_disk(const struct vm *vm)
 {
     char inodes[32];
-    uid_t id = tool_of(vm);
+    uid_t id = vm_tool_id(vm);
     snprintf(inodes, sizeof(inodes), "%llu", (unsigned long long)vm->start.child.disk_inodes);
     const char *const argv[] = {"mke2fs",
                                 "-q",

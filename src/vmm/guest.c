@@ -11,12 +11,13 @@
 
 #include "base/fd.h"
 #include "builder/child.h"
+#include "vmm/driver.h"
 #include "vmm/vmm.h"
 
 static void __attribute__((noreturn)) fail_with_message(struct vm *vm, const char *step)
 {
     char said[100], text[160];
-    qemu_read_message(vm, said, sizeof(said));
+    emulator_read_message(vm, said, sizeof(said));
     snprintf(text, sizeof(text), "%s%s%s", step, said[0] ? ": " : "", said);
     child_must(-EIO, text, -1);
     _exit(125);
@@ -91,12 +92,17 @@ static void send_order(struct vm *vm)
     child_must(r, "give the guest its order", -1);
 }
 
-void guest_begin(struct vm *vm)
+void guest_await_boot(struct vm *vm)
 {
     struct guest_message m;
     receive_news(vm, GUEST_READY, "boot the guest", &m);
     if (m.news == GUEST_STARTED) /* it could not even begin */
         must_have_started(&m);
+}
+
+void guest_begin(struct vm *vm)
+{
+    struct guest_message m;
     send_order(vm);
     receive_news(vm, GUEST_STARTED, "start the runner in the guest", &m);
     must_have_started(&m);

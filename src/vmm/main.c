@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "builder/child.h"
+#include "vmm/driver.h"
 #include "vmm/vmm.h"
 
 static const char usage[] = "usage: mas-vmm [--help|--version]\n"
@@ -76,7 +77,14 @@ static void __attribute__((noreturn)) end_alike(const struct vm *vm)
 
 int main(int argc, char **argv)
 {
-    static struct vm vm = {.ctl_fd = -1, .data_fd = -1, .message_fd = -1, .emulator_pidfd = -1};
+    static struct vm vm = {.ctl_fd = -1,
+                           .data_fd = -1,
+                           .lines_fd = -1,
+                           .message_fd = -1,
+                           .emulator_pidfd = -1,
+                           .memory_fd = -1,
+                           .state_fd = -1,
+                           .image_fd = -1};
     if (!was_started_by_warden(argc))
         return explain(argc, argv);
     log_setup("mas-vmm", LOG_INFO, false);
@@ -87,7 +95,8 @@ int main(int argc, char **argv)
     child_must(child_die_with_warden(), "tie to the warden", -1);
     receive_start(&vm);
     vm_make_disk(&vm);
-    qemu_start(&vm);
+    vm.driver = vmm_driver_find(&vm);
+    vm_start(&vm);
     guest_begin(&vm);
     vm_serve(&vm, CHILD_STREAM_FD);
     end_alike(&vm); /* which ends all others of this namespace */

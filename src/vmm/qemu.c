@@ -1,36 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* QEMU's "microvm" machine: no firmware to speak of, no legacy devices, virtio over memory. */
 #include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
-#include <linux/close_range.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "builder/child.h"
+#include "vmm/driver.h"
+#include "vmm/qmp.h"
 #include "vmm/vmm.h"
 
-#define QEMU_PROGRAM "/usr/bin/qemu-system-x86_64"
-#define ARGS_MAX     64
-#define ARGS_SIZE    4096
+#define ARGS_MAX     128
+#define ARGS_SIZE    16384
 #define MIB          (1024ull * 1024)
 #define MIN_MIB      64 /* what the kernel and the first process need to start at all */
 #define CPUS_MAX     32
-#define CONSOLE_LINE "quiet loglevel=1 panic=-1 reboot=t random.trust_cpu=off"
+#define CONSOLE_LINE "quiet loglevel=1 panic=-1 reboot=t random.trust_cpu=off tsc=reliable"
 
 /* The emulator's descriptors, at these numbers. */
 enum {
-    FD_CTL = 3,
+    FD_CTL = EMULATOR_FIRST_FD,
     FD_DATA,
+    FD_LINES,
+    FD_MONITOR,
+    FD_MEMORY, /* where the machine has a snapshot */
+    FD_STATE,
+    FD_IMAGE, /* where it has an image */
     FD_END,
 };
 
@@ -53,7 +52,9 @@ static void __attribute__((format(printf, 2, 3))) add(struct args *a, const char
 }
 
 /* The guest's clock is this processor's, but a guest under emulation cannot measure its speed: it
- * would wait for ever for the timer that it compares with. */
+ * would wait for ever for the timer that it compares with. Nor does it trust a clock that the
+ * emulated processor does not promise to be steady, and would count timer interrupts instead, of
+ * which a busy host loses many; the kernel's command line tells it (tsc=reliable). */
 static unsigned long clock_khz(void)
 {
     unsigned long khz = 2000000;
@@ -92,31 +93,74 @@ static void add_port(struct args *a, const char *name, int fd, int number)
     add(a, "virtserialport,chardev=%s,nr=%d", name, number);
 }
 
+/* Of a snapshot, the guest's memory is a file: shared with it while that is being made, and copied
+ * page by page, on the first write to each, by the machines that come from it. */
+static void add_memory(const struct vm *vm, struct args *a)
+{
+    add(a, "-m");
+    add(a, "%llu", guest_mib(vm));
+    add(a, "-object");
+    if (vm->memory_fd < 0)
+        add(a, "memory-backend-ram,id=memory,size=%lluM", guest_mib(vm));
+    else
+        add(a, "memory-backend-file,id=memory,size=%lluM,mem-path=/proc/self/fd/%d,share=%s",
+            guest_mib(vm), FD_MEMORY, vm->restored ? "off" : "on");
+}
+
+/* QEMU counts by the second. */
+static void add_bucket(char *text, size_t size, const char *what, const struct machine_bucket *b)
+{
+    size_t n = strlen(text);
+    if (!b->size)
+        return;
+    uint64_t per_second = (b->size * 1000 + b->refill_ms - 1) / b->refill_ms;
+    n += (size_t)snprintf(text + n, size - n, ",throttling.%s-total=%llu", what,
+                          (unsigned long long)per_second);
+    if (b->burst && n < size)
+        snprintf(text + n, size - n, ",throttling.%s-total-max=%llu", what,
+                 (unsigned long long)(per_second + b->burst));
+}
+
+static void add_disk(struct args *a, const char *id, const char *file, const char *options,
+                     const struct machine_rate *rate)
+{
+    char limits[256] = "";
+    if (rate) {
+        add_bucket(limits, sizeof(limits), "bps", &rate->bytes);
+        add_bucket(limits, sizeof(limits), "iops", &rate->operations);
+    }
+    add(a, "-drive");
+    add(a, "id=%s,file=%s,format=raw,if=none%s%s", id, file, options, limits);
+    add(a, "-device");
+    add(a, "virtio-blk-device,drive=%s,serial=%s", id, id);
+}
+
+static void add_drives(struct args *a, const struct machine_config *m)
+{
+    char file[128];
+    for (uint32_t i = 0; i < m->n_drives; i++) {
+        snprintf(file, sizeof(file), VM_FILES_DIR "/" VM_DRIVE_PREFIX "%s", m->drives[i].id);
+        add_disk(a, m->drives[i].id, file, ",readonly=on", &m->drives[i].rate);
+    }
+}
+
 static void fill_args(const struct vm *vm, struct args *a)
 {
     static const char *const fixed[] = {
-        QEMU_PROGRAM,
-        "-nodefaults",
-        "-no-user-config",
-        "-nographic",
-        "-no-reboot",
-        "-M",
-        "microvm,x-option-roms=off,rtc=off",
-        "-accel",
-        "tcg,thread=multi,tb-size=64",
-        "-cpu",
-        "qemu64",
-        "-monitor",
-        "none",
-        "-serial",
-        "none",
-        "-device",
-        "virtio-serial-device",
+        "-nodefaults", "-no-user-config",
+        "-nographic",  "-no-reboot",
+        "-M",          "microvm,x-option-roms=off,rtc=off,memory-backend=memory",
+        "-accel",      "tcg,thread=multi,tb-size=64",
+        "-cpu",        "qemu64",
+        "-serial",     "none",
+        "-device",     "virtio-serial-device",
     };
+    *a = (struct args){.n = 0};
+    const struct machine_config *m = &vm->start.machine;
+    add(a, "%s", m->qemu_bin);
     for (size_t i = 0; i < ELEMENTS(fixed); i++)
         add(a, "%s", fixed[i]);
-    add(a, "-m");
-    add(a, "%llu", guest_mib(vm));
+    add_memory(vm, a);
     add(a, "-smp");
     add(a, "%u", guest_cpus(vm));
     add(a, "-kernel");
@@ -124,74 +168,119 @@ static void fill_args(const struct vm *vm, struct args *a)
     add(a, "-initrd");
     add(a, VM_FILES_DIR "/" VM_INITRAMFS_NAME);
     add(a, "-append");
-    add(a, CONSOLE_LINE " tsc_early_khz=%lu", clock_khz());
-    add(a, "-drive");
-    add(a, "id=root,file=" VM_FILES_DIR "/" VM_ROOT_NAME ",format=raw,if=none,readonly=on");
-    add(a, "-device");
-    add(a, "virtio-blk-device,drive=root,serial=" GUEST_ROOT_DISK);
-    if (vm->start.child.disk_from_fd) {
-        add(a, "-drive");
-        add(a, "id=disk,file=" VM_DISK_FILE ",format=raw,if=none,cache=unsafe,discard=unmap");
-        add(a, "-device");
-        add(a, "virtio-blk-device,drive=disk,serial=" GUEST_DATA_DISK);
+    /* What the kernel reads last counts. */
+    char drives[MACHINE_LINE_SIZE];
+    machine_drives_word(m, drives, sizeof(drives));
+    add(a, "%s%s" CONSOLE_LINE " tsc_early_khz=%lu%s", m->boot_args, m->boot_args[0] ? " " : "",
+        clock_khz(), drives);
+    add_disk(a, GUEST_ROOT_DISK, VM_FILES_DIR "/" VM_ROOT_NAME, ",readonly=on", &m->rootfs_rate);
+    if (vm->start.child.disk_from_fd)
+        add_disk(a, GUEST_DATA_DISK, VM_DISK_FILE, ",cache=unsafe,discard=unmap", NULL);
+    if (vm->image_fd >= 0) {
+        add(a, "-add-fd");
+        add(a, "fd=%d,set=1", FD_IMAGE);
+        add_disk(a, GUEST_IMAGE_DISK, "/dev/fdset/1", ",readonly=on", NULL);
     }
+    add_drives(a, m);
     add_port(a, "data", FD_DATA, 1);
     add_port(a, "ctl", FD_CTL, 2);
-}
-
-/* In the emulator's process: descriptors at their numbers, and the tool's user. */
-static void __attribute__((noreturn))
-become_emulator(const struct vm *vm, int ctl, int data, int message, char *const *argv)
-{
-    const int fds[] = {ctl, data};
-    int high[ELEMENTS(fds)];
-    uid_t id = vm->start.child.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID;
-    _Static_assert(ELEMENTS(fds) == FD_END - FD_CTL, "one number each");
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    for (size_t i = 0; i < ELEMENTS(fds); i++)
-        high[i] = fcntl(fds[i], F_DUPFD, FD_END + 8);
-    dup2(message, 2);
-    for (size_t i = 0; i < ELEMENTS(fds); i++)
-        dup2(high[i], FD_CTL + (int)i);
-    close_range(FD_END, ~0U, 0);
-    if (setgroups(0, NULL) == 0 && setresgid(id, id, id) == 0 && setresuid(id, id, id) == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* which a change of ids undoes */
-        execv(argv[0], argv);
+    add_port(a, "lines", FD_LINES, 3);
+    add(a, "-chardev");
+    add(a, "socket,id=monitor,fd=%d", FD_MONITOR);
+    add(a, "-mon");
+    add(a, "chardev=monitor,mode=control");
+    if (vm->restored) {
+        add(a, "-incoming");
+        add(a, "defer");
     }
-    dprintf(2, "%s: %s\n", argv[0], strerror(errno));
-    _exit(127);
 }
 
-void qemu_start(struct vm *vm)
+/* Our ends of what connects the emulator, until mas-vmm takes those of the ports. */
+static int ends[FD_MONITOR + 1 - FD_CTL];
+
+static void qemu_start(struct vm *vm)
 {
     static struct args a;
-    int ctl[2], data[2], message[2];
+    int fds[FD_END - FD_CTL], pair[2];
     fill_args(vm, &a);
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ctl) < 0 ||
-        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, data) < 0 ||
-        pipe2(message, O_CLOEXEC | O_NONBLOCK) < 0)
-        child_must(-errno, "make the machine's ports", -1);
-    vm->emulator = fork();
-    if (vm->emulator == 0)
-        become_emulator(vm, ctl[1], data[1], message[1], (char *const *)a.argv);
-    child_must(vm->emulator < 0 ? -errno : 0, "start the emulator", -1);
-    close(ctl[1]);
-    close(data[1]);
-    close(message[1]);
-    vm->ctl_fd = ctl[0];
-    vm->data_fd = data[0];
-    vm->message_fd = message[0];
-    vm->emulator_pidfd = pidfd_open(vm->emulator, 0);
-    child_must(vm->emulator_pidfd < 0 ? -errno : 0, "watch the emulator", -1);
+    for (size_t i = 0; i < ELEMENTS(ends); i++) {
+        child_must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 ? -errno : 0,
+                   "make the machine's ports", -1);
+        ends[i] = pair[0];
+        fds[i] = pair[1];
+    }
+    fds[FD_MEMORY - FD_CTL] = vm->memory_fd;
+    fds[FD_STATE - FD_CTL] = vm->state_fd;
+    fds[FD_IMAGE - FD_CTL] = vm->image_fd;
+    emulator_start(vm, a.argv, fds, ELEMENTS(fds));
+    for (size_t i = 0; i < ELEMENTS(ends); i++)
+        close(fds[i]);
 }
 
-void qemu_read_message(struct vm *vm, char *ret, size_t size)
+/* The emulator's word where it has one, and the end of this process. */
+static void must(struct vm *vm, int r, const char *step)
 {
-    char text[2048];
-    ssize_t n = read(vm->message_fd, text, sizeof(text) - 1);
-    text[n > 0 ? n : 0] = 0;
-    while (n > 0 && text[n - 1] == '\n')
-        text[--n] = 0;
-    char *last = strrchr(text, '\n');
-    snprintf(ret, size, "%s", last ? last + 1 : text);
+    char said[100] = "", text[160];
+    if (r >= 0)
+        return;
+    snprintf(said, sizeof(said), "%s", qmp_message());
+    if (!said[0])
+        emulator_read_message(vm, said, sizeof(said));
+    snprintf(text, sizeof(text), "%s%s%s", step, said[0] ? ": " : "", said);
+    child_must(r, text, -1);
 }
+
+/* The emulator holds the other ends from its start on, and keeps what is written for the guest. */
+static void qemu_connect(struct vm *vm)
+{
+    fd_close(&vm->ctl_fd);
+    fd_close(&vm->data_fd);
+    fd_close(&vm->lines_fd);
+    vm->ctl_fd = fd_steal(&ends[FD_CTL - FD_CTL]);
+    vm->data_fd = fd_steal(&ends[FD_DATA - FD_CTL]);
+    vm->lines_fd = fd_steal(&ends[FD_LINES - FD_CTL]);
+}
+
+static int open_monitor(struct vm *vm)
+{
+    return qmp_open(vm, fd_steal(&ends[FD_MONITOR - FD_CTL]));
+}
+
+/* Memory that is shared with a file stays out of the stream: the file has it. */
+static int set_capabilities(void)
+{
+    return qmp_call("migrate-set-capabilities", "{s:[{s:s, s:b}, {s:s, s:b}]}", "capabilities",
+                    "capability", "x-ignore-shared", "state", 1, "capability", "events", "state",
+                    1);
+}
+
+static void qemu_snapshot(struct vm *vm)
+{
+    int r = open_monitor(vm);
+    r = r < 0 ? r : set_capabilities();
+    r = r < 0 ? r : qmp_send_fd("state", vm->state_fd);
+    r = r < 0 ? r : qmp_call("migrate", "{s:s}", "uri", "fd:state");
+    r = r < 0 ? r : qmp_wait_migration();
+    must(vm, r, "keep the machine");
+}
+
+static void qemu_restore(struct vm *vm)
+{
+    char uri[16];
+    qemu_start(vm);
+    snprintf(uri, sizeof(uri), "fd:%d", FD_STATE);
+    int r = open_monitor(vm);
+    r = r < 0 ? r : set_capabilities();
+    r = r < 0 ? r : qmp_call("migrate-incoming", "{s:s}", "uri", uri);
+    r = r < 0 ? r : qmp_wait_migration();
+    must(vm, r, "restore the machine");
+}
+
+const struct vmm_driver vmm_qemu = {
+    .name = "qemu",
+    .start = qemu_start,
+    .connect = qemu_connect,
+    .snapshot = qemu_snapshot,
+    .restore = qemu_restore,
+    .stop = emulator_kill,
+};

@@ -2,15 +2,17 @@
 /* Carries the control plane's connections over the guest's data port. */
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "builder/child.h"
 #include "link/mark.h"
+#include "proto/channel.h"
+#include "vmm/driver.h"
 #include "vmm/vmm.h"
 
 /* How long a guest may take to answer the beginning of a connection, and how often that is looked
@@ -23,6 +25,8 @@ struct server {
     int stream_fd;                  /* the control plane's newest connection, or -1 */
     uint32_t connection;            /* how many there were */
     int64_t answer_by_ms;           /* while it is not in step: the end of our patience */
+    pid_t warming;                  /* the connection is that of this process of ours, or 0 */
+    bool running;                   /* we have said that the machine runs */
     bool in_step;                   /* the guest has repeated: */
     uint8_t nonce[GUEST_MARK_SIZE]; /* of this connection */
     struct pump in;                 /* to the guest */
@@ -56,8 +60,10 @@ static bool deliver(struct server *s)
         if (!found)
             return false;
         s->in_step = true;
-        if (s->connection == 1)
+        if (!s->warming && !s->running) {
+            s->running = true;
             child_report_running();
+        }
     }
     if (s->stream_fd < 0) {
         pump_skip(&s->out, s->out.len);
@@ -77,6 +83,10 @@ static int take_channel(struct server *s)
         fd_close(&fds[i]);
     if (n == 0)
         return -EPIPE; /* the warden is gone, and we go with it */
+    if (fds[0] >= 0 && byte == CHANNEL_LISTENER[0]) {
+        vm_start_lines(s->vm, fds[0]);
+        return 0;
+    }
     return fds[0] < 0 ? 0 : begin_connection(s, fds[0]);
 }
 
@@ -129,10 +139,10 @@ static void wait_for_turn(struct server *s, bool stuck, struct pollfd *fds)
         ;
 }
 
-/* For the first connection it is the warden's patience that counts. */
+/* Before the machine runs it is the warden's patience that counts. */
 static bool is_late(const struct server *s)
 {
-    return !s->in_step && s->connection > 1 && clock_mono_ms() > s->answer_by_ms;
+    return !s->in_step && s->running && clock_mono_ms() > s->answer_by_ms;
 }
 
 /* The guest's last bytes are in the port's socket when the guest is gone. */
@@ -147,6 +157,23 @@ static void deliver_rest(struct server *s)
     deliver(s);
 }
 
+/* Our own first, where that can be; then the control plane's. */
+static int begin_first(struct server *s, int stream_fd)
+{
+    int fd = vm_warm(&s->warming);
+    if (fd >= 0)
+        return begin_connection(s, fd);
+    s->warming = 0;
+    return begin_connection(s, stream_fd);
+}
+
+static int end_warming(struct server *s, int stream_fd)
+{
+    waitpid(s->warming, NULL, 0);
+    s->warming = 0;
+    return begin_connection(s, stream_fd);
+}
+
 void vm_serve(struct vm *vm, int stream_fd)
 {
     static struct server s;
@@ -154,7 +181,7 @@ void vm_serve(struct vm *vm, int stream_fd)
     bool stuck = false;
     s = (struct server){.vm = vm, .stream_fd = -1};
     fd_set_nonblock(vm->data_fd, true);
-    int r = begin_connection(&s, stream_fd);
+    int r = begin_first(&s, stream_fd);
     while (r == 0) {
         wait_for_turn(&s, stuck, fds);
         r = port_turn(&s, fds[0].revents);
@@ -167,8 +194,10 @@ void vm_serve(struct vm *vm, int stream_fd)
             r = take_channel(&s);
         if (r == 0 && (fds[4].revents || is_late(&s)))
             r = -EPIPE;
+        if (r == 0 && s.warming && s.stream_fd < 0)
+            r = end_warming(&s, stream_fd);
     }
-    kill(vm->emulator, SIGKILL); /* or it could go on for ever to say its last words */
+    vm->driver->stop(vm); /* or it could go on for ever to say its last words */
     if (s.in_step)
         deliver_rest(&s);
 }

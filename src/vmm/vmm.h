@@ -16,36 +16,58 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "builder/child.h"
 #include "link/pump.h"
 #include "proto/vm.h"
 
+struct vmm_driver;
+
 struct vm {
+    const struct vmm_driver *driver;
     struct vm_start start;
     struct sock_filter filter[GUEST_FILTER_MAX];
     pid_t emulator;
     int emulator_pidfd;
     int ctl_fd, data_fd; /* our ends of the guest's ports */
+    int lines_fd;        /* of the one for clients of the vsock socket; -1: none, or given away */
     int message_fd;      /* what the emulator says on its standard error */
+    int memory_fd, state_fd; /* of a snapshot (snapshot.c), or -1 */
+    int image_fd;            /* the image's disk, or -1 */
+    bool restored;           /* the machine comes from it */
     uint8_t mark[GUEST_MARK_SIZE];
     bool ended; /* the guest says that its runner is gone: */
     int wait_status;
 };
 
+/* The tool's user in this cell, as which everything runs that touches what the guest says. */
+static inline uid_t vm_tool_id(const struct vm *vm)
+{
+    return vm->start.child.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID;
+}
+
 /* disk.c: makes the guest's disk, where it is not in its memory. Fails by child_must(). */
 void vm_make_disk(const struct vm *vm);
 
-/* qemu.c: starts the emulator. Fails by child_must(). */
-void qemu_start(struct vm *vm);
-/* The last line that it said, or "". */
-void qemu_read_message(struct vm *vm, char *ret, size_t size);
+/* snapshot.c: starts a machine the way that its start record says: it boots; it boots, is kept, and
+ * goes on as a copy of what was kept; or it is a copy from the start. It waits for its order then.
+ * Fails by child_must(). */
+void vm_start(struct vm *vm);
 
-/* guest.c: waits for the guest, gives it its order, and waits for the runner. Fails by
- * child_must(). */
+/* guest.c: waits until a machine that boots can take its order. Fails by child_must(). */
+void guest_await_boot(struct vm *vm);
+/* Gives the guest its order, and waits for the runner. Fails by child_must(). */
 void guest_begin(struct vm *vm);
 /* Reads news while it runs: 0, or -errno when there will be no more. *closed: the connection with
  * that number was closed inside. */
 int guest_hear(struct vm *vm, uint32_t *closed);
 
+/* warm.c: a connection on which one command runs that does nothing, and which ends then; its
+ * process is to be reaped. The descriptor, or -errno. */
+int vm_warm(pid_t *ret_pid);
+
+/* lines.c: serves the machine's vsock socket, which it takes, in a process of its own. */
+void vm_start_lines(struct vm *vm, int socket_fd);
+
 /* serve.c: carries connections until the machine ends. Reports that the machine runs once the guest
- * has answered on the first. */
+ * has answered on the first that is not our own (warm.c). */
 void vm_serve(struct vm *vm, int stream_fd);

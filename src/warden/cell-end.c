@@ -22,6 +22,10 @@
 #define END_MAX_MS      10000 /* for killed processes to be reaped at the warden's end */
 #define END_REMOVALS_MS 3000  /* for kinds to remove what the next warden would */
 
+/* Gives back all that the cell holds of the host. The watches go first: no event of a descriptor
+ * may come after it is closed, because its number may belong to another cell by then. The ids and
+ * the control group go last, after everything that used them: a block of ids is given to the next
+ * cell at once, and the janitor can remove a group only when no process is left in it. */
 void cell_release(struct cell *s)
 {
     struct warden *w = s->warden;
@@ -68,7 +72,7 @@ void cell_flush_exited(struct warden *w)
     }
 }
 
-/* Nobody will dial any more. */
+/* No runner will connect any more. */
 static void refuse_connect(struct cell *s)
 {
     struct plan_reply reply = {.tag = s->connect_tag, .wall = -1, .error = ECHILD};
@@ -85,10 +89,13 @@ static void end_running(struct cell *s)
     struct warden *w = s->warden;
     refuse_connect(s);
     map_remove(w->by_id, s->id);
-    if (!s->plan.tag) /* nobody's */
+    /* Its create was abandoned, or it was a try of the warden's own: no control plane knows of it.
+     */
+    if (!s->plan.tag)
         return free(s);
     s->state = CELL_EXITED;
-    /* Kept until a control plane has heard of it, as many as could ever live at once. */
+    /* A control plane may be restarting. How the sandbox ended is kept until one has heard of it,
+     * for as many as could ever live at once. */
     if (w->n_exited == w->options.max_sandboxes) {
         struct cell *oldest = container_of(w->exited.next, struct cell, link);
         list_remove(&oldest->link);
@@ -111,11 +118,13 @@ void cell_on_child_exit(pid_t pid, int wait_status, void *data)
     struct cell *s = data;
     (void)pid;
     s->child_watch = NULL;
+    /* Of a child that failed, the exit may be seen before its last words in the pipe. */
     if (!s->failure.error)
         cell_read_failure(s);
     if (s->ops->on_exit && s->ops->on_exit(s))
         return;
     s->wait_status = wait_status;
+    /* The group counts its kills, and is gone after the release. */
     s->oom_kills = s->state == CELL_RUNNING ? cgroup_oom_kills(&s->cgroup) : 0;
     cell_release(s);
     switch (s->state) {
@@ -145,6 +154,9 @@ static bool kinds_are_ending(const struct warden *w, bool must)
     return ending;
 }
 
+/* The warden ends. Everything is killed first and waited for together, so that a hundred sandboxes
+ * take no longer than one. The control plane is cut off before: it is to see a warden that has
+ * gone, and not a sandbox after the other that has ended. */
 void cell_end_all(struct warden *w)
 {
     size_t cursor = 0;

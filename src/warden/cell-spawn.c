@@ -85,7 +85,9 @@ int cell_clone(struct cell *s, struct cell_ends *ends)
 {
     _cleanup_close_ int cgroup_fd = -1;
     int r = cgroup_open_for_clone(&s->cgroup, &cgroup_fd);
-    return r < 0 ? r : cell_clone_into(s, ends, cgroup_fd);
+    if (r < 0)
+        return r;
+    return cell_clone_into(s, ends, cgroup_fd);
 }
 
 int64_t cell_take_ids(struct cell *s)

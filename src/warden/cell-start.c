@@ -29,6 +29,8 @@
 #include "warden/local/mount.h"
 #include "warden/egress.h"
 
+#define LEDGER_TURN_MS 1000 /* how old the figure of what is promised may be */
+
 /* The one answer to a create. A good one carries the runner's connection. */
 void cell_reply_to_create(struct cell *s, int error)
 {
@@ -96,6 +98,9 @@ static void enter_running(struct cell *s)
 {
     if (await_network(s))
         return;
+    int r = s->ops->announce && s->plan.tag ? s->ops->announce(s) : 0;
+    if (r < 0)
+        return fail_start(s, r, -1, "announce the sandbox");
     watch_remove(s->timer);
     s->timer = NULL;
     s->state = CELL_RUNNING;
@@ -139,7 +144,7 @@ void cell_read_failure(struct cell *s)
 }
 
 /* Data: a step failed, and the exit follows. End: the runner was executed. */
-static void on_failure_pipe(int fd, uint32_t events, void *data)
+static void on_started_or_failed(int fd, uint32_t events, void *data)
 {
     struct cell *s = data;
     (void)fd;
@@ -187,10 +192,12 @@ int cell_send_order(struct cell *s)
     ssize_t n = s->ops->send_order(s);
     if (n >= 0 && n_more)
         n = fd_send_msg(s->channel_fd, "t", 1, more, n_more);
+    if (n >= 0 && s->ops->send_more)
+        n = s->ops->send_more(s);
     if (n < 0)
         return (int)n;
     child_trees_close(&s->trees);
-    s->failure_watch = watcher_add_fd(w->watcher, s->failure_fd, EPOLLIN, on_failure_pipe, s);
+    s->failure_watch = watcher_add_fd(w->watcher, s->failure_fd, EPOLLIN, on_started_or_failed, s);
     return s->failure_watch ? 0 : -errno;
 }
 
@@ -205,15 +212,33 @@ static void fail_start(struct cell *s, int error, int wall, const char *step)
 
 void cell_release_claim(struct cell *s)
 {
-    ledger_release(&s->warden->ledger, s->claimed_bytes);
-    s->claimed_bytes = 0;
+    ledger_release(&s->warden->ledger, &s->disk_claim);
 }
 
-static void on_disk(int mount_fd, bool backed, const char *step, void *data)
+static void on_ledger_timer(void *data)
+{
+    struct warden *w = data;
+    w->ledger_timer = ledger_refresh(&w->ledger) == 0
+                          ? NULL
+                          : watcher_add_timer(w->watcher, LEDGER_TURN_MS, on_ledger_timer, w);
+}
+
+/* Its blocks come as the sandbox writes. */
+static void follow_image(struct cell *s, int image_fd)
+{
+    struct warden *w = s->warden;
+    ledger_follow(&w->ledger, &s->disk_claim, image_fd);
+    if (!w->ledger_timer)
+        w->ledger_timer = watcher_add_timer(w->watcher, LEDGER_TURN_MS, on_ledger_timer, w);
+}
+
+static void on_disk(int mount_fd, int image_fd, const char *step, void *data)
 {
     struct cell *s = data;
     s->disk_job = NULL;
-    if (backed || mount_fd < 0) /* the image's blocks are its own now, or there is none */
+    if (image_fd >= 0)
+        follow_image(s, image_fd);
+    else /* the image's blocks are its own now, or there is none */
         cell_release_claim(s);
     if (mount_fd < 0)
         return fail_start(s, mount_fd, WALL_DISK, step);
@@ -246,8 +271,7 @@ static int start_cell(struct cell *s)
                                     s->order.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID
                                                                       : SANDBOX_TOOL_ID),
     };
-    s->claimed_bytes = disk_image_bytes(request.bytes);
-    request.claim = ledger_claim(&w->ledger, s->claimed_bytes);
+    request.claim = ledger_claim(&w->ledger, &s->disk_claim, disk_image_bytes(request.bytes));
     s->state = CELL_FORMATTING;
     s->disk_job = disk_job_start(&w->disks, w->watcher, &request, on_disk, s);
     return s->disk_job ? 0 : -errno;
@@ -283,7 +307,8 @@ static void map_mount_owners(struct cell *s)
     }
 }
 
-/* Where they cannot be, all of the image is nobody's, and what others may do decides. */
+/* Where they cannot be mapped, the image's files appear with the owner nobody, and the permissions
+ * for others decide. */
 static void map_image_owners(struct cell *s)
 {
     const struct warden *w = s->warden;
@@ -317,7 +342,7 @@ static void refuse_start(struct cell *s, struct plan_reply *reply, int error)
 }
 
 /* The cell is a blank now: limits, mounts, disk, order. */
-static void begin(struct cell *s)
+static void cell_begin(struct cell *s)
 {
     struct plan_reply reply = {.tag = s->plan.tag, .wall = -1};
     int r;
@@ -349,7 +374,7 @@ void cell_on_ready(int fd, uint32_t events, void *data)
     if (s->ops->on_ready)
         s->ops->on_ready(s);
     if (s->state == CELL_WAITING)
-        begin(s);
+        cell_begin(s);
     else
         blank_on_ready(s);
 }
@@ -375,6 +400,6 @@ int cell_create(struct warden *w, const struct plan *p, const struct limits *lim
     s->timer =
         watcher_add_timer(w->watcher, (int)w->options.create_timeout_ms, on_create_timeout, s);
     if (s->ready)
-        begin(s);
+        cell_begin(s);
     return 0;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "proto/channel.h"
 #include "base/map.h"
 #include "warden/local/mount.h"
 
@@ -52,6 +53,8 @@ int cell_kill_process(struct cell *s)
                : 0;
 }
 
+/* The control plane is gone. Its tags mean nothing to the next one, so no reply may carry them; a
+ * sandbox that was not running yet was promised to no caller, and goes. */
 void cell_abandon_creates(struct warden *w)
 {
     size_t cursor = 0;
@@ -69,6 +72,7 @@ void cell_abandon_creates(struct warden *w)
 int cell_connect(struct cell *s, uint64_t tag)
 {
     int pair[2];
+    /* A killed cell is a running one until it is reaped: its runner must not be given out again. */
     if (s->killed)
         return -ENOENT;
     if (s->state != CELL_RUNNING)
@@ -79,9 +83,11 @@ int cell_connect(struct cell *s, uint64_t tag)
         s->connect_tag = tag;
         return -EINPROGRESS;
     }
+    /* The runner accepts connections only over the channel that it inherited. There is no socket
+     * with a name, which a process inside could connect to. */
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return -errno;
-    ssize_t n = fd_send_msg(s->channel_fd, "c", 1, &pair[1], 1);
+    ssize_t n = fd_send_msg(s->channel_fd, CHANNEL_CONNECTION, 1, &pair[1], 1);
     close(pair[1]);
     if (n >= 0)
         return pair[0];

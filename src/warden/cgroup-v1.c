@@ -107,7 +107,9 @@ static int limit_sockets(struct cgroup *cg, uint64_t bytes)
 static int limit_memory(struct cgroup *cg, uint64_t bytes)
 {
     int r = put_number(cg, CGROUP_MEMORY, "memory.limit_in_bytes", bytes);
-    r = r < 0 ? r : limit_sockets(cg, bytes / SOCKETS_PART_OF_MEMORY);
+    if (r < 0)
+        return r;
+    r = limit_sockets(cg, bytes / SOCKETS_PART_OF_MEMORY);
     if (r < 0)
         return r;
     r = put_number(cg, CGROUP_MEMORY, "memory.memsw.limit_in_bytes", bytes);
@@ -123,7 +125,9 @@ static int limit_cpu(struct cgroup *cg, uint32_t millicores)
     if (quota < 1000) /* the kernel's minimum */
         quota = 1000;
     int r = put_number(cg, CGROUP_CPU, "cpu.cfs_period_us", CPU_PERIOD_US);
-    return r < 0 ? r : put_number(cg, CGROUP_CPU, "cpu.cfs_quota_us", quota);
+    if (r < 0)
+        return r;
+    return put_number(cg, CGROUP_CPU, "cpu.cfs_quota_us", quota);
 }
 
 static int v1_limit(struct cgroup *cg, enum wall wall, const struct limits *limits)

@@ -257,7 +257,7 @@ void warden_reply_upgrade(struct warden *w, uint64_t tag, int error, const char 
 }
 
 /* fd: what came with the plan, or -1. */
-static void dispatch(struct warden *w, const struct plan *p, int fd, struct plan_reply *reply)
+static void plan_dispatch(struct warden *w, const struct plan *p, int fd, struct plan_reply *reply)
 {
     if (p->op == PLAN_CREATE)
         return do_create(w, p, reply);
@@ -308,7 +308,7 @@ static void on_plan(struct warden *w, const struct plan *p, ssize_t size, int fd
     int r = plan_check(p, reply.message, sizeof(reply.message));
     if (r < 0)
         return reply_error(w, &reply, r);
-    dispatch(w, p, fd, &reply);
+    plan_dispatch(w, p, fd, &reply);
 }
 
 static void on_control(int fd, uint32_t events, void *data)

@@ -139,7 +139,9 @@ static int fill_keys(const struct warden *w, const struct strbuf *file, const ch
 {
     struct intercept_pairs head;
     int r = read_file_head(file, &head);
-    r = r < 0 ? r : fill_seed(w, id, head.generation, start);
+    if (r < 0)
+        return r;
+    r = fill_seed(w, id, head.generation, start);
     if (r < 0)
         return r;
     size_t at = sizeof(head);

@@ -20,6 +20,6 @@ void intercept_start(struct warden *w, const struct plan *p, int pairs_fd,
 int intercept_open_certificate(const struct warden *w, const char *id);
 /* The sandbox is gone, or will not be. */
 void intercept_end(struct warden *w, const char *id);
-/* Those whose sandboxes were never made: nobody asks for them any more. */
+/* Ends those whose sandboxes were never made: no cell will ask for them any more. */
 void intercept_end_unused(struct warden *w);
 void intercept_end_all(struct warden *w);

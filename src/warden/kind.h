@@ -116,8 +116,14 @@ struct cell_ops {
     bool has_user_overlay;
     /* Sends the order with the mounts' descriptors: mostly cell_send_child_order(). */
     int (*send_order)(struct cell *s);
+    /* After it, and after the disk and the image: what else the process waits for. NULL: nothing.
+     */
+    int (*send_more)(struct cell *s);
 
     /* A running sandbox. */
+    /* It is about to be given to its caller, with the id that it has from now on. -errno: it is
+     * ended instead. NULL: nothing is to be done. */
+    int (*announce)(struct cell *s);
     /* Whether its runner connects by itself, instead of being given connections. NULL: never. */
     bool (*dials)(const struct cell *s);
     /* The channel of a cell that dials is readable. */

@@ -39,5 +39,7 @@ int landlock_open(int abi, const char *const *writable)
     r = r < 0 ? r : allow_path(ruleset, "/dev", (write | LANDLOCK_IOCTL_DEV) & known);
     for (; r == 0 && *writable; writable++)
         r = landlock_allow_writing(ruleset, abi, *writable);
-    return r < 0 ? r : fd_steal(&ruleset);
+    if (r < 0)
+        return r;
+    return fd_steal(&ruleset);
 }

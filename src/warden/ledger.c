@@ -5,20 +5,76 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 
-#define MIB (1024ull * 1024)
+#include "base/fd.h"
+#include "proto/promised.h"
 
-struct ledger_claim ledger_claim(struct ledger *l, uint64_t bytes)
+#define MIB         (1024ull * 1024)
+#define BLOCK_BYTES 512 /* of st_blocks */
+
+int ledger_open(struct ledger *l, uint64_t reserve_bytes)
 {
-    struct ledger_claim c = {l->reserve_bytes, l->counted_bytes, bytes};
-    l->counted_bytes += bytes;
+    *l = (struct ledger){.reserve_bytes = reserve_bytes};
+    list_init(&l->counted);
+    l->promised_fd = promised_open(&l->promised);
+    return l->promised_fd < 0 ? l->promised_fd : 0;
+}
+
+void ledger_close(struct ledger *l)
+{
+    if (l->promised)
+        munmap(l->promised, sizeof(*l->promised));
+    l->promised = NULL;
+    fd_close(&l->promised_fd);
+}
+
+static uint64_t missing_bytes(const struct ledger_entry *e)
+{
+    struct stat st;
+    if (e->image_fd < 0 || fstat(e->image_fd, &st) < 0)
+        return e->bytes;
+    uint64_t has = (uint64_t)st.st_blocks * BLOCK_BYTES;
+    return has < e->bytes ? e->bytes - has : 0;
+}
+
+uint64_t ledger_refresh(struct ledger *l)
+{
+    uint64_t missing = 0;
+    list_for_each(e, &l->counted, struct ledger_entry, node) {
+        missing += missing_bytes(e);
+    }
+    if (l->promised)
+        __atomic_store_n(l->promised, missing, __ATOMIC_RELAXED);
+    return missing;
+}
+
+struct ledger_claim ledger_claim(struct ledger *l, struct ledger_entry *e, uint64_t bytes)
+{
+    struct ledger_claim c = {l->reserve_bytes, ledger_refresh(l), bytes};
+    *e = (struct ledger_entry){.bytes = bytes, .image_fd = -1};
+    list_append(&l->counted, &e->node);
+    ledger_refresh(l);
     return c;
 }
 
-void ledger_release(struct ledger *l, uint64_t bytes)
+void ledger_follow(struct ledger *l, struct ledger_entry *e, int image_fd)
 {
-    l->counted_bytes -= bytes < l->counted_bytes ? bytes : l->counted_bytes;
+    fd_close(&e->image_fd);
+    e->image_fd = image_fd;
+    ledger_refresh(l);
+}
+
+void ledger_release(struct ledger *l, struct ledger_entry *e)
+{
+    if (!e->bytes)
+        return;
+    list_remove(&e->node);
+    fd_close(&e->image_fd);
+    e->bytes = 0;
+    ledger_refresh(l);
 }
 
 /* As the control plane sees it, which is not root: blocks that are kept for root are not free. */

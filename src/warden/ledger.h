@@ -8,6 +8,11 @@
  * would be memory), the ledger counts the promise against what is free. Either way
  * state_reserve_bytes stay free, for what the daemon needs to live.
  *
+ * What is counted and has no blocks yet is told to the image keeper and the control plane
+ * (proto/promised.h): uploads, images and kept output leave it free, beside the reserve. It falls
+ * as sandboxes write, which is looked at from time to time; a figure that is old is too high, never
+ * too low, because images do not give blocks back.
+ *
  * Nothing is asked of the file system for a sandbox whose disk is in memory. */
 #pragma once
 
@@ -15,9 +20,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/list.h"
+
 struct ledger {
     uint64_t reserve_bytes;
-    uint64_t counted_bytes; /* images being made, and those without blocks of their own */
+    struct list counted; /* struct ledger_entry: images being made, and those without blocks */
+    int promised_fd;     /* to hand out; -1: there is none */
+    uint64_t *promised;  /* what it says */
+};
+
+/* The counted image of one sandbox. */
+struct ledger_entry {
+    struct list node;
+    uint64_t bytes; /* 0: it is not counted */
+    int image_fd;   /* to see how many blocks it has; -1: it is being made */
 };
 
 /* A view of it for one new image: what others have promised without blocks. */
@@ -25,9 +41,16 @@ struct ledger_claim {
     uint64_t reserve_bytes, others_bytes, bytes;
 };
 
-/* Counts bytes until ledger_release(). */
-struct ledger_claim ledger_claim(struct ledger *l, uint64_t bytes);
-void ledger_release(struct ledger *l, uint64_t bytes);
+int ledger_open(struct ledger *l, uint64_t reserve_bytes); /* 0 or -errno */
+void ledger_close(struct ledger *l);
+
+/* Counts bytes until ledger_release(), which an entry that is not counted is fine for. */
+struct ledger_claim ledger_claim(struct ledger *l, struct ledger_entry *e, uint64_t bytes);
+/* The image is there, without blocks of its own. Takes image_fd. */
+void ledger_follow(struct ledger *l, struct ledger_entry *e, int image_fd);
+void ledger_release(struct ledger *l, struct ledger_entry *e);
+/* Looks at the images. Returns and tells how many bytes of what is counted have no blocks. */
+uint64_t ledger_refresh(struct ledger *l);
 
 /* In the helper that makes the image: does the claim fit the file system that dir_fd is on? 0, or
  * -ENOSPC with a text in why. */

@@ -78,7 +78,7 @@ static bool tmpfs_fits(const struct cell *s, const struct limits *limits, uint64
            limits->memory_bytes - bytes >= o->config.memory_reserve_bytes;
 }
 
-/* The size where nobody asked for one: the default, or what the memory limit leaves. */
+/* The size where the caller asked for none: the default, or what the memory limit leaves. */
 static uint64_t default_disk(const struct cell *s, const struct limits *limits)
 {
     const struct warden_options *o = &s->warden->options;

@@ -3,7 +3,7 @@
  * needs a library, or reads what others wrote, is not in root's own process but in one of these.
  *
  * A program has its descriptors at fixed numbers (builder/child.h) and nothing else of the
- * warden's, dies with it, and is told what to do by a fixed record. It is either the process of a
+ * warden's, dies with it, and gets its order as a fixed record. It is either the process of a
  * cell, or has a task: one record in, answers of one size out, and its end. */
 #pragma once
 

@@ -161,7 +161,9 @@ static int save_public(struct signer *s)
     if (r != 0)
         return r < 0 ? r : 0;
     r = save_pem(s->dir_fd, PUBLIC_TEMPORARY, 0644, s->key, false);
-    return r < 0 ? r : move_durably(s->dir_fd, PUBLIC_TEMPORARY, PUBLIC_FILE);
+    if (r < 0)
+        return r;
+    return move_durably(s->dir_fd, PUBLIC_TEMPORARY, PUBLIC_FILE);
 }
 
 static bool has_signed(int dir, const char *name, const struct checkpoint *c,

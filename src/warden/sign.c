@@ -151,7 +151,9 @@ static int sign_and_save(struct signer *s, struct checkpoint *c)
     } else {
         r = sign_with(s->key, c, c->signature);
     }
-    return r < 0 ? r : save_last(s, c);
+    if (r < 0)
+        return r;
+    return save_last(s, c);
 }
 
 /* sign-key.h says in which order, and why. */

@@ -27,7 +27,6 @@ static const struct {
     {offsetof(struct startup, options.podman_socket)},
     {offsetof(struct startup, options.docker_socket)},
     {offsetof(struct startup, options.audit_checkpoint_file)},
-    {offsetof(struct startup, options.microvm_dir)},
     {offsetof(struct startup, control_path)},
     {offsetof(struct startup, daemon_name)},
 };
@@ -44,7 +43,8 @@ static const struct {
     FD(options.intercept_fd), FD(options.vmm_fd),     FD(options.net_fd),    FD(state_fd),
     FD(state_control_fd),     FD(state_images_fd),    FD(state_lock_fd),     FD(state_parent_fd),
     FD(daemon_dir_fd),        FD(default_image_fd),   FD(line_in),           FD(line_out),
-    FD(control_config_fd),    FD(gateway_config_fd),  FD(keeper_config_fd),
+    FD(control_config_fd),    FD(gateway_config_fd),  FD(keeper_config_fd),  FD(kube_fd),
+    FD(kube_settings_fd),
 #undef FD
 };
 
@@ -125,8 +125,12 @@ int startup_seal(const struct startup *s)
     if (close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
         return -errno;
     r = set_cloexec(s, false, &name);
-    r = r < 0 ? r : fd_set_cloexec(fd, false);
-    return r < 0 ? r : fd_steal(&fd);
+    if (r < 0)
+        return r;
+    r = fd_set_cloexec(fd, false);
+    if (r < 0)
+        return r;
+    return fd_steal(&fd);
 }
 
 /* --- in mas-warden */

@@ -59,7 +59,7 @@ struct cell {
     struct child_order order;
     struct child_trees trees; /* until the order is sent */
     struct disk_job *disk_job;
-    uint64_t claimed_bytes; /* of the warden's ledger */
+    struct ledger_entry disk_claim;
     struct cgroup cgroup;
     uint32_t net_slot;     /* of its network by address, counted from 1; 0: it has none */
     bool net_wait;         /* mas-net owes an answer about it */
@@ -101,6 +101,7 @@ struct warden {
     struct child_template child_template;
     struct disk_maker disks;
     struct ledger ledger;
+    struct watch *ledger_timer; /* while there are images without blocks */
     struct janitor janitor;
     struct watch *janitor_watch;
     struct signer signer;

@@ -57,8 +57,12 @@ static int open_host_parts(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
     int r = open_state(w, err);
-    r = r < 0 ? r : open_signer(w, err);
-    r = r < 0 ? r : open_intercept(w, err);
+    if (r < 0)
+        return r;
+    r = open_signer(w, err);
+    if (r < 0)
+        return r;
+    r = open_intercept(w, err);
     if (r < 0)
         return r;
     int swept = sweep_cgroups(o->cgroup_prefix);
@@ -129,7 +133,7 @@ void warden_set_no_namespaces(struct warden *w, const char *why)
 
 /* What the host forbids is known from now on, and no reason not to start: the landlock runtime
  * needs none of it. */
-static int forgive(struct warden *w, int r, struct error *err)
+static int forgive_unsupported(struct warden *w, int r, struct error *err)
 {
     if (r >= 0 || err->code != ERROR_UNSUPPORTED)
         return r;
@@ -147,7 +151,7 @@ static int enter_root(struct warden *w, struct error *err)
         .vmm_fd = w->options.vmm_fd,
     };
     int r = w->no_namespaces[0] ? 0 : root_enter(&root, &w->host_ns_fd, &w->own_ns_fd, err);
-    r = forgive(w, r, err);
+    r = forgive_unsupported(w, r, err);
     if (r < 0)
         return r;
     w->disks.host_ns_fd = w->host_ns_fd;
@@ -161,7 +165,7 @@ static int open_ids(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
     int r = id_range_open(&w->ids, o->config.id_first, o->config.id_count, o->config.id_block, err);
-    if (r < 0 && forgive(w, r, err) == 0) {
+    if (r < 0 && forgive_unsupported(w, r, err) == 0) {
         id_range_share(&w->ids);
         return 0;
     }
@@ -171,7 +175,13 @@ static int open_ids(struct warden *w, struct error *err)
 int warden_open_host(struct warden *w, struct error *err)
 {
     int r = open_host_parts(w, err);
-    r = r < 0 ? r : open_policy_dir(w, err);
-    r = r < 0 ? r : open_ids(w, err);
-    return r < 0 ? r : enter_root(w, err);
+    if (r < 0)
+        return r;
+    r = open_policy_dir(w, err);
+    if (r < 0)
+        return r;
+    r = open_ids(w, err);
+    if (r < 0)
+        return r;
+    return enter_root(w, err);
 }

@@ -3,17 +3,6 @@
 #include "base/alloc.h"
 #include "warden/state.h"
 
-static void probe_limits(const struct warden *w, struct plan_reply *ret)
-{
-    static const enum wall limited[] = {WALL_MEMORY, WALL_CPU, WALL_PROCESSES, WALL_IO};
-    for (size_t i = 0; i < ELEMENTS(limited); i++)
-        ret->mechanism[limited[i]] = (uint8_t)cgroup_root_enforces(&w->cgroups, limited[i]);
-    if (!ret->mechanism[WALL_PROCESSES])
-        ret->mechanism[WALL_PROCESSES] = MECHANISM_RLIMIT;
-    if (w->cgroups.driver && w->cgroups.has[CGROUP_FREEZER])
-        ret->features |= FEATURE_FREEZER;
-}
-
 void warden_describe_host(const struct warden *w, struct plan_reply *ret)
 {
     ret->mechanism[WALL_DISK] = w->disks.usable ? MECHANISM_LOOP : MECHANISM_TMPFS;
@@ -27,7 +16,13 @@ void warden_probe(const struct warden *w, enum cell_kind kind, enum oci_backend 
                   struct plan_reply *ret)
 {
     *ret = (struct plan_reply){.version = PLAN_VERSION, .wall = -1, .backend = b};
-    probe_limits(w, ret);
+    static const enum wall limited[] = {WALL_MEMORY, WALL_CPU, WALL_PROCESSES, WALL_IO};
+    for (size_t i = 0; i < ELEMENTS(limited); i++)
+        ret->mechanism[limited[i]] = (uint8_t)cgroup_root_enforces(&w->cgroups, limited[i]);
+    if (!ret->mechanism[WALL_PROCESSES])
+        ret->mechanism[WALL_PROCESSES] = MECHANISM_RLIMIT;
+    if (w->cgroups.driver && w->cgroups.has[CGROUP_FREEZER])
+        ret->features |= FEATURE_FREEZER;
     if (cell_kinds[kind]->probe)
         cell_kinds[kind]->probe(w, b, ret);
 }

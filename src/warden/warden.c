@@ -76,7 +76,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
     w->options = *o;
     w->control_fd = w->host_ns_fd = w->own_ns_fd = w->proc_fd = w->state_fd = -1;
     w->store_fd = w->policy_dir_fd = -1;
-    w->ledger.reserve_bytes = o->config.state_reserve_bytes;
+    w->ledger.promised_fd = -1;
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
     w->janitor.sock = -1;
     w->signer = (struct signer)SIGNER_INIT;
@@ -133,10 +133,17 @@ static int prepare_host(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
     int r = check_options(o, err);
-    r = r < 0 ? r : filter_compile(filter_for_sandboxes(), &w->seccomp, err);
-    r = r < 0 ? r : warden_open_host(w, err);
     if (r < 0)
         return r;
+    r = filter_compile(filter_for_sandboxes(), &w->seccomp, err);
+    if (r < 0)
+        return r;
+    r = warden_open_host(w, err);
+    if (r < 0)
+        return r;
+    r = ledger_open(&w->ledger, o->config.state_reserve_bytes);
+    if (r < 0)
+        return error_set(err, ERROR_UNAVAILABLE, -r, "make the ledger of disks");
     w->watcher = watcher_new();
     if (!w->watcher)
         return error_set(err, ERROR_UNAVAILABLE, errno, "make an event loop");
@@ -171,7 +178,6 @@ struct warden *warden_new(const struct warden_options *o, struct error *err)
     w->options.runner_fd = w->options.toolnet_fd = w->options.engine_fd = w->options.oci_fd = -1;
     w->options.intercept_fd = -1;
     w->options.vmm_fd = -1;
-    w->options.microvm_dir = NULL;
     w->options.net_fd = -1;
     w->options.podman_socket = w->options.docker_socket = NULL;
     return w;
@@ -192,6 +198,7 @@ void warden_free(struct warden *w)
     janitor_stop(&w->janitor);
     cgroup_root_close(&w->cgroups);
     disk_maker_close(&w->disks);
+    ledger_close(&w->ledger);
     id_range_done(&w->ids);
     filter_done(&w->seccomp);
     signer_close(&w->signer);
@@ -245,6 +252,11 @@ void warden_quit(struct warden *w)
 int warden_enter_host(const struct warden *w)
 {
     return w->host_ns_fd >= 0 && setns(w->host_ns_fd, CLONE_NEWNS) < 0 ? -errno : 0;
+}
+
+int warden_promised_fd(const struct warden *w)
+{
+    return w->ledger.promised_fd;
 }
 
 bool warden_has_own_root(const struct warden *w)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "proto/machine.h"
 #include "proto/order.h"
 #include "proto/plan.h"
 #include "warden/watch.h"
@@ -63,14 +64,14 @@ struct warden_options {
     bool sign_audit;                   /* hold a key and sign checkpoints */
     const char *audit_checkpoint_file; /* these go there too; NULL: no */
     bool audit_checkpoint_syslog;
-    int runner_fd;           /* mas-toolrunner, opened for reading; borrowed during warden_new() */
-    int toolnet_fd;          /* mas-tool-net, or -1; borrowed during warden_new() */
-    int engine_fd;           /* mas-engine, or -1; borrowed during warden_new() */
-    int oci_fd;              /* mas-oci, likewise */
-    int intercept_fd;        /* mas-intercept, likewise */
-    int vmm_fd;              /* mas-vmm, likewise */
-    const char *microvm_dir; /* what virtual machines start from (vm.h) */
-    int net_fd;              /* mas-net, likewise */
+    int runner_fd;    /* mas-toolrunner, opened for reading; borrowed during warden_new() */
+    int toolnet_fd;   /* mas-tool-net, or -1; borrowed during warden_new() */
+    int engine_fd;    /* mas-engine, or -1; borrowed during warden_new() */
+    int oci_fd;       /* mas-oci, likewise */
+    int intercept_fd; /* mas-intercept, likewise */
+    int vmm_fd;       /* mas-vmm, likewise */
+    struct machine_config machine; /* what virtual machines are made of (vm.h) */
+    int net_fd;                    /* mas-net, likewise */
     /* Networks by address; without a ceiling there are none. */
     struct net_config network;
 };
@@ -109,6 +110,9 @@ void warden_reply_upgrade(struct warden *w, uint64_t tag, int error, const char 
 int warden_enter_host(const struct warden *w);
 /* False where the host allows no namespaces: then the warden sees what it saw before. */
 bool warden_has_own_root(const struct warden *w);
+/* What sandboxes have been promised (proto/promised.h), for those who share the file system; the
+ * warden's own. */
+int warden_promised_fd(const struct warden *w);
 /* Did the caller become root of a user namespace? */
 bool warden_in_userns(const struct warden *w);
 /* Removes cgroups and images that dead instances left behind; no warden_new() needed. Returns how

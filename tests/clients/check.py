@@ -56,7 +56,7 @@ def over_http(program):
 def decoded(program):
     """The lines of the decoder, each a check of its own."""
     with Daemon() as d:
-        p = subprocess.run([program, f"http://127.0.0.1:{d.port}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        p = subprocess.run([program, f"http://127.0.0.1:{d.port}", SANDBOXD], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                            timeout=PATIENCE_S)
     print(p.stdout, end="")
     lines = p.stdout.splitlines()

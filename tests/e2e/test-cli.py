@@ -184,6 +184,37 @@ def complete(t, *words):
     return p.stderr or f"exit {p.returncode}" if p.returncode or p.stderr else p.stdout.split()
 
 
+def complete_in_fish(t, line):
+    p = subprocess.run(["fish", "--no-config", "-c", f"source {t.dir}/completion.fish; complete -C '{line}'"],
+                       capture_output=True, text=True, timeout=WAIT_S, check=False)
+    return p.stderr or [offer.split("\t")[0] for offer in p.stdout.splitlines()]
+
+
+def complete_in_zsh(t, line):
+    os.makedirs(f"{t.dir}/zsh", exist_ok=True)
+    shutil.copy(f"{t.dir}/completion.zsh", f"{t.dir}/zsh/_sbx")
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "complete.zsh")
+    p = subprocess.run(["zsh", "-f", script, f"{t.dir}/zsh", line], capture_output=True, text=True, timeout=WAIT_S, check=False)
+    return p.stderr or p.stdout.splitlines()
+
+
+def test_completion_elsewhere(t):
+    """The same in shells that not everybody has: each loads its script and completes what is typed."""
+    image = ["build-from-tar", "inspect", "ls", "pull", "rm"]
+    for shell, complete_in in (("fish", complete_in_fish), ("zsh", complete_in_zsh)):
+        if not shutil.which(shell):
+            print(f"# skipped: there is no {shell} here")
+            continue
+        with open(f"{t.dir}/completion.{shell}", "wb") as f:
+            f.write(t.sbx("completion", shell, addr=False).stdout)
+        for line, want in (("sbx im", ["image"]), ("sbx image ", image), ("sbx help image ", image),
+                           ("sbx image ls -", ["-addr", "-ca-file", "-help", "-json", "-token"]),
+                           ("sbx image build-from-tar -f", ["-format"]), ("sbx image -addr ls ", image),
+                           ("sbx run -keep -lim", ["-limit"]), ("sbx completion ", ["bash", "fish", "zsh"])):
+            got = complete_in(t, line)
+            t.ok(got == want, f"{shell} completes '{line}'", got)
+
+
 def test_completion(t):
     for shell in ("bash", "zsh", "fish"):
         p = t.sbx("completion", shell, addr=False)

@@ -15,7 +15,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import world as w  # noqa: E402
 import masd  # noqa: E402
-from cases import RUNTIME, Net, allowed, denied, main, use  # noqa: E402
+from cases import RUNTIME, Net, allowed, denied, main, make_daemon, use  # noqa: E402
 from masd import Daemon, check, equal, test, wait_for  # noqa: E402
 
 CONFIG = """network_cidrs: ["0.0.0.0/0", "::/0"]
@@ -44,6 +44,16 @@ if RUNTIME not in ("local", "crun", "runc"):
     def test_other_runtimes_refuse():
         a = d.post("/v1/sandboxes", {"network": {"cidrs": NARROW}})
         check(a.status in (400, 501) and "by address" in a.json["error"]["message"], a)
+    masd.main()
+    sys.exit(0)
+
+if os.environ.get("MAS_EGRESS_USER"):
+    d = make_daemon(config=CONFIG).start()
+
+    @test("an ordinary user's daemon refuses by name")
+    def test_an_ordinary_user_refuses():
+        a = d.post("/v1/sandboxes", {"network": {"cidrs": NARROW}})
+        check(a.status == 422 and "network cannot be enforced" in a.json["error"]["message"], a)
     masd.main()
     sys.exit(0)
 

@@ -181,7 +181,7 @@ def test_decisions_are_in_the_audit_with_the_target():
     check("CONNECT allowed.test 80" in text and "OK 11.0.0.2" in text and "ERR host_not_allowed denied.test port 80" in text, text[:2000])
     check("secret-path" not in text, "a path in the audit")
     equal([r["outcome"] for r in records].count("summary"), 1, records[-3:])
-    equal((len(records), records[-1]["details"]), (21, {"connected": 0, "refused": 7}), records[-3:])
+    equal((len(records), records[-1]["details"]), (22, {"connected": 0, "refused": 6}), records[-3:])
 
 
 main()

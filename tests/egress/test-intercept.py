@@ -5,7 +5,10 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import sys
+import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import world as w
@@ -113,6 +116,61 @@ t.write('GET /tell HTTP/1.1\\r\\nHost: allowed.test\\r\\n\\r\\n');});let d='';t.
 t.on('end',()=>process.stdout.write(d.split('\\r\\n\\r\\n')[1]));t.on('error',e=>{console.log(e);process.exit(3)});});p.end();""")
         equal((a["exit_code"], a["stdout"]), (0, WITH), a)
     equal(net.box.created["effective"]["network"], {"by": "gateway", "mode": "names", "intercept": True})
+
+
+@test("a whole https:// URL is fetched for a client that leaves TLS to the proxy, from a server that proves its name")
+def test_a_whole_https_url_is_fetched():
+    def ask(url, more=b"", method=b"GET"):
+        host = url.split(b"/")[2]
+        return net.ask(b"%s %s HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (method, url, host, more))[0]
+
+    got = ask(b"https://www.allowed.test/tell")
+    check(got.startswith("HTTP/1.1 200") and got.endswith(WITHOUT), got)
+    got = ask(b"https://www.allowed.test:443/tell", b"Content-Length: 3\r\n\r\nabc", b"POST")
+    check("200" in got.split("\r\n")[0] and "method POST" in got, got)
+    got = ask(b"https://wrong.tricks.test/tell")
+    check(got.startswith("HTTP/1.1 501") and "CONNECT" in got, got)  # a secret's host: the interceptor's alone
+    plain = net.sandbox({"allow": [{"host": h} for h in ("allowed.test", "wrong.tricks.test")], "deny": [{"host": "denied.test"}]})
+    answers = net.get("https://allowed.test/tell", "https://wrong.tricks.test/tell", "https://denied.test/tell", "https://allowed.test:80/tell", box=plain)
+    check(answers[0].startswith("HTTP/1.1 200") and answers[0].endswith(WITHOUT), answers)
+    check(answers[1].startswith("HTTP/1.1 502") and "mismatch" in answers[1].lower(), answers[1])
+    check(answers[2].startswith("HTTP/1.1 403"), answers[2])
+    check(answers[3].startswith("HTTP/1.1 502"), answers[3])
+    plain.delete()
+
+
+def gateway_threads():
+    return sum(len(os.listdir(f"/proc/{pid}/task")) for pid in net.processes("mas-gateway"))
+
+
+@test("a server that sends its handshake a byte at a time holds neither its client nor a thread of the gateway")
+def test_a_slow_handshake_holds_nobody():
+    def trickle(listener):
+        with contextlib.suppress(OSError):
+            conn = listener.accept()[0]
+            conn.sendall(b"\x16\x03\x03\x3f\xff")  # a record of 16 KiB, of which little comes
+            while True:
+                time.sleep(0.5)
+                conn.sendall(b"\x02")
+
+    def ask_in_background(box):
+        with contextlib.suppress(Exception):  # its sandbox is deleted on the way
+            net.get("https://allowed.test:8443/tell", box=box)
+
+    with contextlib.closing(net.world.in_outer(lambda: socket.create_server((w.ALLOWED, 8443)))) as listener:
+        for _ in range(2):
+            threading.Thread(target=trickle, args=(listener,), daemon=True).start()
+        plain = net.sandbox({"allow": [{"host": "allowed.test", "ports": [8443]}]})
+        net.get("http://www.allowed.test/tell")  # the gateway's threads that resolve names are there from now on
+        before = gateway_threads()
+        check(before, "the gateway is there")
+        began = time.monotonic()
+        got = net.get("https://allowed.test:8443/tell", box=plain)[0]
+        check(got.startswith("HTTP/1.1 502") and time.monotonic() - began < 20, (got, time.monotonic() - began))
+        threading.Thread(target=ask_in_background, args=(plain,), daemon=True).start()
+        wait_for(lambda: gateway_threads() > before, "the handshake has begun")
+        plain.delete()
+        wait_for(lambda: gateway_threads() <= before, "its thread ends with its sandbox", 5)
 
 
 @test("no other host, scheme, port or redirect gets it")
@@ -322,7 +380,7 @@ def test_bodies_go_up_and_down_as_they_are():
 @test("slow and many clients stay within the limits, and others are served meanwhile")
 def test_slow_and_many_clients_stay_within_the_limits():
     code = """
-import socket,ssl,sys
+import socket,ssl,sys,time
 held=[]
 for i in range(40):
     try:
@@ -333,7 +391,13 @@ for i in range(40):
     if i % 2 and held:
         try: held[-1].sendall(b'\\x16\\x03\\x01\\x40\\x00')
         except OSError: pass
-print(len(held),flush=True)
+def lives(s):
+    s.setblocking(False)
+    try: return s.recv(1) != b''
+    except BlockingIOError: return True
+    except OSError: return False
+time.sleep(1)
+print(sum(map(lives,held)),flush=True)
 """
     a = net.python(code)
     check(a["exit_code"] == 0 and 8 <= int(a["stdout"]) <= 32, a)

@@ -56,17 +56,23 @@ static void start_as_asked(void)
     say(GUEST_STARTED, 0);
 }
 
-/* Repeats what a connection begins with, and then writes these bytes again and again, times times.
- */
+/* Repeats what each of two connections begins with, that of mas-vmm itself and the control plane's,
+ * and then writes these bytes again and again, times times. */
 static void answer_with(const void *data, size_t size, long times)
 {
-    uint8_t head[2 * GUEST_MARK_SIZE];
+    static uint8_t head[2 * GUEST_MARK_SIZE];
     start_as_asked();
-    read_exactly(g.data_fd, head, sizeof(head));
-    fd_write_all(g.data_fd, head + GUEST_MARK_SIZE, GUEST_MARK_SIZE);
-    for (long i = 0; i < times; i++)
-        if (fd_write_all(g.data_fd, data, size) < 0)
-            break;
+    for (int connection = 0; connection < 2; connection++) {
+        memset(head, 0, sizeof(head));
+        while (memcmp(head, g.order.mark, GUEST_MARK_SIZE) != 0) {
+            memmove(head, head + 1, sizeof(head) - 1);
+            read_exactly(g.data_fd, head + sizeof(head) - 1, 1);
+        }
+        fd_write_all(g.data_fd, head + GUEST_MARK_SIZE, GUEST_MARK_SIZE);
+        for (long i = 0; i < times; i++)
+            if (fd_write_all(g.data_fd, data, size) < 0)
+                break;
+    }
 }
 
 static void garbage_forever(int fd)

@@ -16,6 +16,7 @@ import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from masd import *
+from takeover import confined
 
 NAME = sys.argv.pop(1) if len(sys.argv) > 1 else "podman"
 SCRIPT = os.path.join(os.path.dirname(__file__), "../../scripts/with-engine.sh")
@@ -292,6 +293,17 @@ def quiet(d, method, path, body=None):
         pass
 
 
+@test("P22 the broker of a container has a list of system calls, and makes no namespace")
+def test_p22_the_broker_of_a_container_has_a_list():
+    with daemon() as d, d.sandbox() as sb:
+        with open(f"/proc/{d.get('/v1/status').json['warden_pid']}/task/{d.get('/v1/status').json['warden_pid']}/children") as f:
+            found = [pid for pid in f.read().split() if os.readlink(f"/proc/{pid}/exe").endswith("/mas-engine")]
+        check(found, "no broker")
+        for pid in found:
+            confined(int(pid), "broker", ~0, ~0)  # the engine that it speaks to is root all the same
+        equal(sb.sh("echo here")["stdout"], "here\n", "what was tried in it has not ended it")
+
+
 @test("an orderly stop ends all containers")
 def test_an_orderly_stop_ends_all_containers():
     d = daemon().start()
@@ -545,7 +557,9 @@ def test_an_end_in_the_middle_of_a_create_leaves_nothing():
         flags, d.flags = d.flags, []
         d.log.close()
         d.start()  # without engines
-        wait_for(lambda: not mounts_at(d.places()), "the next start takes the mounts away, engines or not")
+        # The new daemon's own, in its view of the host: what virtual machines start from.
+        own = d.dir + "/state/warden/machine"
+        wait_for(lambda: set(mounts_at(d.places())) <= {own}, "the next start takes the mounts away, engines or not")
         equal(d.stop(), 0)
         nothing_mounted(d, "after a start without engines")
         proxy.set()

@@ -495,7 +495,7 @@ if RUNTIME == "local":
             if SANITIZED:  # a sanitizer takes terabytes of addresses at its start
                 odd = [o for o in odd if not o.startswith("--data")]
             with Daemon(config=config, command=["prlimit", *odd, "--", SANDBOXD]) as other:
-                print("#", " ".join(runtimes_here(other)))
+                print("#", " ".join(runtimes_here(other)), "with", " ".join(odd))
                 for runtime in runtimes_here(other):
                     want = expected_limits(odd)
                     if runtime == "landlock":  # a file is no larger than the disk's budget; queues are the host's
@@ -557,6 +557,15 @@ if RUNTIME == "local":
                          "what is given back can be promised again")
 
 
+def tar_of(mib):
+    body = io.BytesIO()
+    with tarfile.open(fileobj=body, mode="w") as tar:
+        info = tarfile.TarInfo("big")
+        info.size = mib << 20
+        tar.addfile(info, io.BytesIO(os.urandom(info.size)))
+    return body.getbuffer()
+
+
 def put_until_answered(other, path, body):
     """An upload that is refused half-way: what is not wanted any more is not sent."""
     with other.connect() as s:
@@ -571,15 +580,34 @@ def put_until_answered(other, path, body):
 if RUNTIME == "local":
     @test("P14 an image that would take the state directory's reserve: refused by name, and others run")
     def test_p14_an_image_that_would_take_the_state_directory():
-        body = io.BytesIO()
-        with tarfile.open(fileobj=body, mode="w") as tar:
-            info = tarfile.TarInfo("big")
-            info.size = 80 << 20
-            tar.addfile(info, io.BytesIO(os.urandom(info.size)))
         with SmallState(200, config="state_reserve_mb: 130\nblanks: 1\n") as other:
-            answer = put_until_answered(other, "/v1/images/tar?name=big", body.getbuffer())
+            answer = put_until_answered(other, "/v1/images/tar?name=big", tar_of(80))
             check(b" 507 " in answer[:32] and b"state_reserve_mb" in answer, answer)
             equal(other.run("echo", "here")["stdout"], "here\n", "others run")
+
+
+if RUNTIME == "local":
+    for fstype in ("ext2", "ext4", "tmpfs"):  # the first cannot allocate ahead, and of the last it would be memory
+        @test(f"P14 uploads, output and other disks leave to a sandbox what its disk was promised ({fstype})")
+        def test_p14_uploads_output_and_other_disks_leave(fstype=fstype):
+            with SmallState(500, fstype, config="state_reserve_mb: 50\nblanks: 1\n") as other, \
+                    other.sandbox(limits={"memory_mb": 64, "disk_mb": 200}) as sb:
+                equal(sb.sh("head -c 8M /dev/urandom > first && sha256sum first > sums && sync")["exit_code"], 0)
+                answers = []
+                for i in range(5):  # as much as fits, and more
+                    answers.append(put_until_answered(other, f"/v1/images/tar?name=big{i}", tar_of(60)))
+                    if b" 507 " in answers[-1][:32]:
+                        break
+                check(b" 507 " in answers[-1][:32] and b"state_reserve_mb" in answers[-1], [a[:200] for a in answers])
+                made, refusal = create_until_refused(other, {"memory_mb": 64, "disk_mb": 100}, 4)
+                check(refusal and refusal.status == 507, f"disks beyond what is left: {len(made)} made, {refusal}")
+                printed = other.post("/v1/run", {"command": ["sh", "-c", "head -c 300M /dev/zero | tr '\\0' x; head -c 300M /dev/zero | tr '\\0' x >&2"]})
+                check(printed.status in (200, 507), printed.status)
+                r = sb.sh("dd if=/dev/urandom of=rest bs=1M count=150 && sha256sum rest >> sums && sync")
+                equal(r["exit_code"], 0, f"what was promised can be written: {r}")
+                r = sb.sh("for f in first rest; do dd if=$f iflag=direct bs=1M 2>/dev/null | cmp - $f || exit 1; done; sha256sum -c sums")
+                equal(r["exit_code"], 0, f"and is there: {r}")
+                equal(other.run("echo", "here")["stdout"], "here\n", "others run")
 
 
 SUID_DUMPABLE = "/proc/sys/fs/suid_dumpable"

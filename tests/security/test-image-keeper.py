@@ -10,6 +10,7 @@ import tarfile
 import threading
 
 from attempt import *
+from takeover import confined, take_over
 
 KEEPER, NOBODY = 64216, 64218
 RIGHTS = {"chown": 0, "dac_override": 1, "fowner": 3, "kill": 5, "setgid": 6, "setuid": 7}
@@ -295,6 +296,55 @@ def test_p28_the_worker_refuses_what_the_unpacker_could():
         what(u)
         a = u.end(RESULT)
         check(a.status >= 400 and word in a.json["error"]["message"], (what.__name__, a))
+
+
+def two_owners():
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as t:
+        for name, kind in (("etc/file", tarfile.REGTYPE), ("etc/link", tarfile.SYMTYPE)):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname, info.uid, info.gid, info.mode = kind, "file", 1000, 1000, 0o640
+            t.addfile(info)
+    return out.getvalue()
+
+
+AT_FDCWD, AT_EMPTY_PATH, O_PATH = -100, 0x1000, 0o10000000
+
+
+@test("P28 an unpacker that was taken over changes nothing of another image: no owner, mode, time, attribute or size")
+def test_p28_an_unpacker_that_was_taken_over_changes():
+    a = d.put("/v1/images/tar?name=first&format=rootfs-tar", two_owners())
+    equal(a.status, 200, a)
+    root = next(at for at, dirs, _ in os.walk(f"{d.state}/images") if a.json["digest"] in at and "rootfs" in dirs) + "/rootfs/etc/"
+    inner = root.replace(f"{d.state}/images", "/images")
+    looks = lambda: [(os.lstat(root + n), os.listxattr(root + n, follow_symlinks=False)) for n in ("", "file", "link")]
+    before = looks()
+    equal([st.st_uid for st, _ in before], [KEEPER, KEEPER + 1, KEEPER + 1], "owners of files and of links are those of the archive")
+    u = Unpacker(TREE + b"taken over")
+    rights = sum(1 << n for n in RIGHTS.values())
+    confined(u.pid, "unpacker", rights, rights)
+    times = "hex:" + struct.pack("=4q", 1, 0, 1, 0).hex()
+    for name in ("", "file", "link"):
+        path = "text:" + inner + name
+        fd = take_over(u.pid, 257, AT_FDCWD, path, O_PATH)
+        check(fd >= 0, f"control: {inner}{name} can be named from there: {fd}")
+        for what, call in {
+            "chmod": (90, path, 0o4777), "fchmodat": (268, AT_FDCWD, path, 0o4777), "fchmodat2": (452, fd, "text:", 0o4777, AT_EMPTY_PATH),
+            "fchmod": (91, fd, 0o4777), "chown": (92, path, 0, 0), "lchown": (94, path, 0, 0), "fchown": (93, fd, 0, 0),
+            "fchownat": (260, AT_FDCWD, path, 0, 0, 0x100), "fchownat of a descriptor": (260, fd, "text:", 0, 0, AT_EMPTY_PATH),
+            "utime": (132, path, 0), "utimes": (235, path, 0), "futimesat": (261, AT_FDCWD, path, 0),
+            "utimensat": (280, AT_FDCWD, path, times, 0x100), "utimensat of a descriptor": (280, fd, "text:", times, AT_EMPTY_PATH),
+            "futimens": (280, fd, 0, times, 0), "setxattr": (188, path, "text:user.x", "text:x", 1, 0),
+            "lsetxattr": (189, path, "text:user.x", "text:x", 1, 0), "fsetxattr": (190, fd, "text:user.x", "text:x", 1, 0),
+            "truncate": (76, path, 5), "open to read": (257, AT_FDCWD, path, 0), "open to write": (257, AT_FDCWD, path, 1),
+            "rename": (82, path, path + "2"), "unlink": (87, path), "link": (86, path, f"text:{inner}more"),
+            "mknod": (133, f"text:{inner}more", 0o100644, 0), "mkdir": (83, f"text:{inner}more", 0o755),
+            "symlink": (88, "text:x", f"text:{inner}more"),
+        }.items():
+            answer = take_over(u.pid, *call)
+            check(answer < 0, f"{what} of '{name}' of another image works: {answer}")
+        equal(looks(), before, f"another image, after what was tried on '{name}'")
+    check(u.end(b"").status >= 400, "nothing is stored of an unpacker that dies")
 
 
 main()

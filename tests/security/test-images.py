@@ -91,15 +91,47 @@ HOSTILE = {
     "sys": lambda root: write(root, "sys/kernel/x", "x\n"),
     "passwd": lambda root: (os.unlink(root + "/etc/passwd"), os.symlink("../../../../../../../../etc/shadow", root + "/etc/passwd")),
 }
+# A process that follows a link of these images on the host comes to a tree of the test's own, where everything that changes shows.
+# The host's own places change whenever something is installed beside the test.
+OUTSIDE = tempfile.mkdtemp(prefix="mas-outside-")
+atexit.register(shutil.rmtree, OUTSIDE, ignore_errors=True)
+for made in ("etc", "kernel", "tmp", "sandbox"):
+    os.mkdir(f"{OUTSIDE}/{made}")
+    os.chmod(f"{OUTSIDE}/{made}", 0o1777)
+for made in ("passwd", "shadow", "group", "hosts", "mas-toolrunner", "etc/passwd"):
+    with open(f"{OUTSIDE}/{made}", "w") as f:
+        f.write("root:$outside:0:0::/:/bin/sh\n")
+    os.chmod(f"{OUTSIDE}/{made}", 0o666)
+os.chmod(OUTSIDE, 0o1777)
+
+
+def lead_outside(root, up, places):
+    """Each of the places is a link to the tree outside, as the host's root sees it."""
+    for place in places:
+        path = f"{root}/{place}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.unlink(path)
+        os.symlink(up + OUTSIDE + ("/passwd" if place.startswith("etc/") else ""), path)
+        check(os.stat(path).st_mode & 0o002, "control: a process that follows it on the host may write there")
+
+
+for up in ("", "../" * 20):
+    for places in ("proc dev sys .mas workspace cache tmp home var etc",
+                   "home/sandbox var/tmp etc/passwd etc/group etc/hosts etc/resolv.conf .mas/mas-toolrunner"):
+        HOSTILE[f"links to {up[:3]}{OUTSIDE}: {places}"] = lambda root, up=up, places=places: lead_outside(root, up, places.split())
+NAME = "mine-" + os.path.basename(OUTSIDE)
 LOOK = ("id -u; cat /proc/self/comm; echo > /dev/null && for d in /workspace /tmp /home/sandbox /cache /var/tmp /dev/shm;"
-        " do echo w > $d/mine && cat $d/mine; done; grep -c '^sandbox:' /etc/passwd; grep -c '^root:.*[$]' /etc/passwd;"
+        f" do echo w > $d/{NAME} && cat $d/{NAME}; done; grep -c '^sandbox:' /etc/passwd; grep -c '^root:.*[$]' /etc/passwd;"
         " touch /.mas/x 2>/dev/null || echo sealed")
 SEEN = "1000\ncat\nw\nw\nw\nw\nw\nw\n1\n0\nsealed\n"
 
 
 @each("P27 hostile places in an image are hidden, not followed")
 def test_p27_hostile_places_in_an_image_are_hidden(runtime):
-    host = {p: os.stat(p).st_mtime_ns for p in ("/etc", "/tmp", "/home", "/")}
+    outside = hash_of(OUTSIDE)
     for number, (name, change) in enumerate(HOSTILE.items(), 1):
         digest = digest_of(small, number)
         if not os.path.exists(rootfs_of(d, digest)):
@@ -108,7 +140,8 @@ def test_p27_hostile_places_in_an_image_are_hidden(runtime):
         with sandbox(runtime, digest) as sb:
             equal(sb.sh(LOOK)["stdout"], SEEN, name)
         equal(hash_of(rootfs_of(d, digest)), before, name)
-    equal({p: os.stat(p).st_mtime_ns for p in ("/etc", "/home", "/")}, {p: host[p] for p in ("/etc", "/home", "/")}, "the host")
+        equal(hash_of(OUTSIDE), outside, f"the host, after an image with {name}")
+    equal([p for p in ("/", "/etc", "/home", "/tmp", "/var", "/var/tmp", "/dev") if os.path.lexists(f"{p}/{NAME}")], [], "the host")
 
 
 @each("P27 a mount goes where the image has a directory or nothing, and nowhere else")

@@ -387,6 +387,13 @@ static inline void peer_reconnect(struct peer *p, uint64_t generation)
     peer_hello(p, generation);
 }
 
+static inline void peer_drop_tunnels(struct peer *p)
+{
+    for (size_t i = 0; i < p->n_tunnels; i++)
+        strbuf_done(&p->tunnels[i].in);
+    p->n_tunnels = 0;
+}
+
 /* Ends the runner; its wait status. */
 static inline int peer_stop(struct peer *p)
 {
@@ -398,8 +405,7 @@ static inline int peer_stop(struct peer *p)
         strbuf_done(&p->execs[i].out[0]);
         strbuf_done(&p->execs[i].out[1]);
     }
-    for (size_t i = 0; i < p->n_tunnels; i++)
-        strbuf_done(&p->tunnels[i].in);
+    peer_drop_tunnels(p);
     strbuf_done(&p->in);
     strbuf_done(&p->out);
     return status;

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../docs"))
 import reference
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
-PAGES = {"mas-sandboxd": 8, "mas-engine": 8, "mas-intercept": 8, "mas-oci": 8, "mas-warden": 8, "sbx": 1, "sandbox_agent": 1, "mas-tool-net": 1, "mas-toolrunner": 1,
+PAGES = {"mas-sandboxd": 8, "mas-engine": 8, "mas-intercept": 8, "mas-kube": 8, "mas-oci": 8, "mas-warden": 8, "sbx": 1, "sandbox_agent": 1, "mas-tool-net": 1, "mas-toolrunner": 1,
          "mas-toolrunner-client": 1}
 OPTION = re.compile(r"(?<![\w-])--?([a-z][a-z0-9-]*)")
 
@@ -243,7 +243,9 @@ def test_the_usage_guide_says_the_same_in_both_languages():
 def test_no_line_of_a_man_page_is_lost_for_beginning():
     macros = set("B BI BR EE EX I IP IR PP RB RI SH SS TH TP TQ br fi nf".split())
     for page in glob.glob(os.path.join(ROOT, "docs/man/*")) + glob.glob(os.path.join(BUILD, "docs/*.5")):
-        equal(set(re.findall(r"^[.'](\S*)", text(page), re.M)) - macros, set(), page)
+        first, rest = text(page).split("\n", 1)
+        equal(first, '.\\" SPDX-License-Identifier: Apache-2.0', page)
+        equal(set(re.findall(r"^[.'](\S*)", rest, re.M)) - macros, set(), page)
 
 
 @test("documents call the three APIs of others by their names")

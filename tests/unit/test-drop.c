@@ -13,12 +13,14 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -27,6 +29,8 @@
 #include "filter/filter-table.h"
 #include "filter/filter.h"
 #include "tests/unit/tap.h"
+
+#define NUMBER_OF_FCHMODAT2 452 /* on every machine; newer than this C library */
 
 enum attempt {
     OPEN_HOST_FILE,
@@ -45,6 +49,10 @@ enum attempt {
     BIND_TCP,
     ATTACH_PROGRAM,
     NEST_FILTER,
+    CHANGE_BY_PATH,
+    CHANGE_OPEN,
+    MOUNT,
+    JOIN_NAMESPACE,
     _ATTEMPT_MAX,
 };
 
@@ -65,6 +73,10 @@ static const char *const names[_ATTEMPT_MAX] = {
     [BIND_TCP] = "bind a TCP port",
     [ATTACH_PROGRAM] = "attach a program to a socket",
     [NEST_FILTER] = "install a further filter",
+    [CHANGE_BY_PATH] = "change owner, mode, time, attributes or size of a file by its path",
+    [CHANGE_OPEN] = "change owner, mode and time of a file that is open",
+    [MOUNT] = "mount a file system",
+    [JOIN_NAMESPACE] = "join the network namespace that there is",
 };
 
 /* What the child found, in memory it shares with us. */
@@ -148,6 +160,53 @@ static bool can_clone3(void)
     return has_child(syscall(SYS_clone3, &args, sizeof(args)));
 }
 
+/* Every call that changes a file which nobody has opened to read or to write. */
+static unsigned change_by_path(const char *path)
+{
+    const struct timespec times[2] = {{1, 0}, {1, 0}};
+    _cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
+    bool worked[] = {
+        chmod(path, 0600) == 0,
+        fchmodat(AT_FDCWD, path, 0600, 0) == 0,
+        syscall(NUMBER_OF_FCHMODAT2, fd, "", 0600, AT_EMPTY_PATH) == 0,
+        chown(path, getuid(), getgid()) == 0,
+        lchown(path, getuid(), getgid()) == 0,
+        fchownat(fd, "", getuid(), getgid(), AT_EMPTY_PATH) == 0,
+        utimensat(AT_FDCWD, path, times, 0) == 0,
+        utimensat(fd, "", times, AT_EMPTY_PATH) == 0,
+        syscall(SYS_utimensat, fd, NULL, times, 0) == 0, /* never, of an O_PATH descriptor */
+        setxattr(path, "user.test", "x", 1, 0) == 0,
+        lremovexattr(path, "user.test") == 0,
+        truncate(path, 0) == 0,
+    };
+    unsigned found = 0;
+    for (size_t i = 0; i < sizeof(worked) / sizeof(worked[0]); i++)
+        found |= worked[i] ? 1u << i : 0;
+    return found;
+}
+
+static bool can_change_open(const char *path)
+{
+    const struct timespec times[2] = {{1, 0}, {1, 0}};
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && fchmod(fd, 0600) == 0 && fchown(fd, getuid(), getgid()) == 0 &&
+           futimens(fd, times) == 0;
+}
+
+static bool can_mount(const char *at)
+{
+    if (mount("test", at, "tmpfs", 0, NULL) < 0)
+        return false;
+    umount2(at, MNT_DETACH);
+    return true;
+}
+
+static bool can_join(void)
+{
+    _cleanup_close_ int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    return setns(fd, CLONE_NEWNET) == 0;
+}
+
 static void attempt_all(const char *state)
 {
     char path[128], in_tmp[64];
@@ -166,7 +225,11 @@ static void attempt_all(const char *state)
     done[SIGNAL_PARENT] = kill(getppid(), 0) == 0;
     done[CLONE_NAMESPACE] = can_clone();
     done[CLONE3_NAMESPACE] = can_clone3();
+    done[CHANGE_BY_PATH] = can_open(path, O_WRONLY | O_CREAT) && change_by_path(path);
+    done[CHANGE_OPEN] = can_change_open(path);
     done[WRITE_STATE] = can_open(path, O_WRONLY | O_CREAT) && unlink(path) == 0;
+    done[MOUNT] = can_mount(state);
+    done[JOIN_NAMESPACE] = can_join();
     done[READ_RESOLVER] = can_open("/etc/hosts", O_RDONLY);
     done[WRITE_NULL] = can_open("/dev/null", O_WRONLY);
     done[ATTACH_PROGRAM] = can_attach();
@@ -188,13 +251,36 @@ static void describe(void)
             result->caps |= 1ULL << cap;
 }
 
-enum role { NOBODY_YET, CONTROL_AS_ROOT, CONTROL_AS_CALLER, GATEWAY, KEEPER, UNPACKER };
+enum role {
+    NOBODY_YET,
+    CONTROL_AS_ROOT,
+    CONTROL_AS_CALLER,
+    GATEWAY,
+    KEEPER,
+    UNPACKER,
+    /* Root with all rights, so that nothing but the filter refuses. */
+    FENCE_KEEPER,
+    LAUNCHER,
+    BROKER,
+    BROKER_SERVING,
+    _ROLE_MAX,
+};
+
+static const struct syscall_table *const filters[_ROLE_MAX] = {
+    [FENCE_KEEPER] = &filter_fence_keeper,
+    [LAUNCHER] = &filter_launcher,
+    [BROKER] = &filter_broker,
+    [BROKER_SERVING] = &filter_broker_serving,
+};
 
 static int drop(enum role role, const char **state, pid_t parent, struct error *err)
 {
     _cleanup_close_ int fd = open(*state, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (role == NOBODY_YET)
         return 0;
+    if (filters[role])
+        return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno
+                                                          : filter_enter(filters[role], err);
     int r = drop_limits(77, err);
     if (r == 0 && role == CONTROL_AS_ROOT) {
         r = drop_root(*state, fd, err);
@@ -272,11 +358,12 @@ int main(void)
         syscall(SYS_landlock_create_ruleset, NULL, 0, 1) >= 6; /* every wall of ours: ABI 6 */
 
     run(NOBODY_YET, state);
-    expect("nobody yet", ALL);
+    expect("nobody yet", root ? ALL : ALL & ~(BIT(MOUNT) | BIT(JOIN_NAMESPACE)));
 
     if (root && chown(state, DROP_CONTROL_UID, DROP_CONTROL_UID) == 0) {
         run(CONTROL_AS_ROOT, state);
-        unsigned may = BIT(WRITE_STATE) | BIT(READ_RESOLVER) | BIT(WRITE_NULL);
+        unsigned may =
+            BIT(WRITE_STATE) | BIT(READ_RESOLVER) | BIT(WRITE_NULL) | BIT(CHANGE_BY_PATH);
         expect("control plane of root", landlock ? may : may | BIT(CONNECT_TCP) | BIT(BIND_TCP));
         ok(result->uid == DROP_CONTROL_UID && result->caps == 0, "another user, no bounding set");
         ok(result->dumpable == 0 && result->no_new_privs == 1 && result->death_signal == SIGKILL &&
@@ -287,19 +374,32 @@ int main(void)
     if (landlock) {
         run(CONTROL_AS_CALLER, state);
         expect("control plane of a caller",
-               BIT(WRITE_STATE) | BIT(READ_RESOLVER) | BIT(WRITE_NULL));
+               BIT(WRITE_STATE) | BIT(READ_RESOLVER) | BIT(WRITE_NULL) | BIT(CHANGE_BY_PATH));
         run(GATEWAY, state);
         expect("gateway",
                BIT(OPEN_HOST_FILE) | BIT(READ_RESOLVER) | BIT(CONNECT_TCP) | BIT(BIND_TCP));
     }
     /* The filters alone: files and the network are other walls' there. */
-    unsigned anything =
-        ALL & ~(BIT(UNSHARE_NAMESPACE) | BIT(CLONE_NAMESPACE) | BIT(CLONE3_NAMESPACE));
+    unsigned anything = ALL & ~(BIT(UNSHARE_NAMESPACE) | BIT(CLONE_NAMESPACE) |
+                                BIT(CLONE3_NAMESPACE) | BIT(MOUNT) | BIT(JOIN_NAMESPACE));
     run(KEEPER, state);
     expect("keeper", anything & ~BIT(ATTACH_PROGRAM));
     run(UNPACKER, state);
     expect("unpacker", anything & ~(BIT(EXECUTE) | BIT(CONNECT_TCP) | BIT(BIND_TCP) |
-                                    BIT(ATTACH_PROGRAM) | BIT(NEST_FILTER)));
+                                    BIT(ATTACH_PROGRAM) | BIT(NEST_FILTER) | BIT(CHANGE_BY_PATH)));
+    if (root) {
+        unsigned files = BIT(OPEN_HOST_FILE) | BIT(OPEN_PROC) | BIT(LIST_ROOT) | BIT(WRITE_TMP) |
+                         BIT(WRITE_STATE) | BIT(READ_RESOLVER) | BIT(WRITE_NULL);
+        run(FENCE_KEEPER, state);
+        expect("keeper of a fence", files | BIT(SIGNAL_PARENT) | BIT(CHANGE_BY_PATH));
+        run(LAUNCHER, state);
+        expect("launcher", BIT(SIGNAL_PARENT));
+        run(BROKER, state);
+        expect("broker", files | BIT(SIGNAL_PARENT) | BIT(CHANGE_BY_PATH) | BIT(CHANGE_OPEN) |
+                             BIT(MOUNT) | BIT(NEST_FILTER));
+        run(BROKER_SERVING, state);
+        expect("broker that serves", files | BIT(SIGNAL_PARENT));
+    }
     rmdir(state);
     return tap_done();
 }

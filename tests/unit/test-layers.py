@@ -236,7 +236,9 @@ def test_no_file_of_the_warden_names_a_kind_or_asks():
 
 @test("every source file says its license")
 def test_every_source_file_says_its_license():
-    files = subprocess.run(["git", "-C", ROOT, "ls-files", "*.c", "*.h", "*.py", "*.sh", "*.build"], stdout=subprocess.PIPE,
+    files = subprocess.run(["git", "-C", ROOT, "ls-files", "*.c", "*.h", "*.py", "*.sh", "*.zsh", "*.build", "*.[1-8]", "*.map", "*.conf",
+                            "*.in", "*.yml", "*.yaml", "debian/*.postinst", "debian/*.postrm",
+                            ":!fuzz/corpus"], stdout=subprocess.PIPE,
                            text=True).stdout.split() or [os.path.relpath(p, ROOT) for p in sources()]
     check(len(files) > 500, files)
     equal([f for f in files if "SPDX-License-Identifier: Apache-2.0" not in text(os.path.join(ROOT, f))[:400]

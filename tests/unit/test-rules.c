@@ -637,8 +637,40 @@ static void test_globs(void)
            path("/a/xd", star) == MATCH_NO && path("/a/xc", star) == MATCH_MAYBE,
        "paths with holes");
     size_t budget = 10;
-    ok(glob_match_path("/aaaa", "/aaaaaaaaaaaaaaaaaaaaaaaa", &budget) == MATCH_MAYBE && !budget,
+    ok(glob_match_path("/*aaaa", "/aaaaaaaaaaaaaaaaaaaaaaaa", &budget) == MATCH_MAYBE && !budget,
        "a match that takes too long is undecided");
+    budget = 10;
+    ok(glob_match_path("/aaab*", "/aaaaaaaaaaaaaaaaaaaaaaa", &budget) == MATCH_NO && budget == 10,
+       "one that differs in bytes that mean themselves takes nothing");
+}
+
+/* Letters with a backslash mean the same and are compared the long way. */
+static void test_glob_starts(void)
+{
+    static const char in_pattern[] = "/aab.*?",
+                      in_text[] = {'/', 'a', 'a', 'b', '.', SHELL_ANY, SHELL_GLOB, SHELL_ONE};
+    unsigned seed = 12, differ = 0, yes = 0, maybe = 0;
+    for (int round = 0; round < 50000; round++) {
+        char pattern[16] = "/", escaped[32] = "/", text[16] = "/";
+        size_t n = 1, e = 1, t = 1;
+        for (seed = seed * 1103515245 + 12345; n < 2 + (seed >> 16) % 9; n++) {
+            seed = seed * 1103515245 + 12345;
+            char c = in_pattern[(seed >> 16) % (sizeof(in_pattern) - 1)];
+            if (strchr("ab.", c))
+                escaped[e++] = '\\';
+            pattern[n] = escaped[e++] = c;
+        }
+        for (seed = seed * 1103515245 + 12345; t < 2 + (seed >> 16) % 9; t++) {
+            seed = seed * 1103515245 + 12345;
+            text[t] = in_text[(seed >> 16) % sizeof(in_text)];
+        }
+        enum match m = path(pattern, text);
+        differ += m != path(escaped, text);
+        yes += m == MATCH_YES;
+        maybe += m == MATCH_MAYBE;
+    }
+    ok(differ == 0 && yes > 500 && maybe > 500,
+       "the short way says what the long one does (%u, %u, %u)", differ, yes, maybe);
 }
 
 /* The worst that fits the limits is still decided, and not allowed. */
@@ -677,6 +709,7 @@ int main(void)
     test_revision();
     test_explain();
     test_globs();
+    test_glob_starts();
     test_cost();
     return tap_done();
 }

@@ -150,14 +150,14 @@ static void test_many(struct peer *p, int listener, uint16_t port)
 {
     enum { MANY = 64 };
     int fds[MANY];
-    p->n_tunnels = 0;
+    peer_drop_tunnels(p);
     for (int i = 0; i < MANY; i++) {
         struct peer_tunnel *t = ask(p, port);
         fds[i] = accept_one(listener);
         (void)!peer_wait(p, t->answered);
     }
     ok(p->tunnels[MANY - 1].answered && p->tunnels[MANY - 1].error == 0, "64 at once");
-    p->n_tunnels = 0;
+    peer_drop_tunnels(p);
     struct peer_tunnel *t = ask(p, port);
     ok(peer_wait(p, t->answered) && t->error == EMFILE, "and not one more");
     peer_reconnect(p, 2);
@@ -166,7 +166,7 @@ static void test_many(struct peer *p, int listener, uint16_t port)
        "they end with the connection");
     for (int i = 0; i < MANY; i++)
         close(fds[i]);
-    p->n_tunnels = 0;
+    peer_drop_tunnels(p);
     (void)!peer_wait(p, p->hello_ok);
 }
 
@@ -178,7 +178,7 @@ static void test_broken(struct peer *p, int listener, uint16_t port, uint64_t ge
                                        "an even number",     "port 0",
                                        "OPEN_RESULT of ours"};
     for (size_t i = 0; i < ELEMENTS(what); i++) {
-        p->n_tunnels = 0;
+        peer_drop_tunnels(p);
         struct peer_tunnel *t = ask(p, port);
         int fd = accept_one(listener);
         (void)!peer_wait(p, t->answered);

@@ -102,8 +102,7 @@ static void test_stdin(struct peer *p)
     peer_stdin_all(p, e, big, len);
     ok(peer_wait(p, e->exited) && e->out[0].len == len && !memcmp(e->out[0].data, big, len),
        "3 MiB through cat");
-    m = peer_spawn_message(p,
-                           (const char *[]){"sh", "-c", "exec 0<&-; sleep 0.1; echo done", NULL});
+    m = peer_spawn_message(p, (const char *[]){"sh", "-c", "exec 0<&-; sleep 2; echo done", NULL});
     m.flags = SPAWN_STDIN;
     e = peer_spawn(p, &m);
     peer_idle(p, 50);

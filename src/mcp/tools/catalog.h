@@ -8,6 +8,4 @@ extern const struct mcp_catalog mcp_sandbox_catalog;
 
 /* resources.c and prompts.c */
 extern const struct mcp_resource_provider sandbox_resources[];
-extern const size_t n_sandbox_resources;
 extern const struct mcp_prompt sandbox_prompts[];
-extern const size_t n_sandbox_prompts;

@@ -122,7 +122,7 @@ static void on_recorded(void *data, const struct error *err)
     struct command *c = data;
     struct mcp_call *call = steal_ptr(c->call);
     c->recording = false;
-    if (err) /* nobody will be able to ask for it */
+    if (err) /* no client will be able to ask for it */
         exec_cancel(c->exec, NULL);
     if (call && err)
         result_fail(call, err, NULL);

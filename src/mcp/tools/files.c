@@ -27,7 +27,7 @@ static json_int_t int_of(const json_t *o, const char *key, json_int_t otherwise)
     return v ? (json_int_t)json_number_value(v) : otherwise;
 }
 
-static const char *advise(enum error_code code)
+static const char *advise_on_error(enum error_code code)
 {
     switch (code) {
     case ERROR_NOT_FOUND:
@@ -56,7 +56,7 @@ static struct file_call make_call(struct mcp_call *call, const char *path_defaul
     return (struct file_call){
         .call = call,
         .path = string_of(mcp_call_arguments(call), "path", path_default),
-        .advise = advise,
+        .advise = advise_on_error,
     };
 }
 

@@ -19,7 +19,7 @@
 
 /* --- reading a journal from an offset */
 
-static size_t clip(const struct journal_event *ev, size_t room)
+static size_t clip_to_character(const struct journal_event *ev, size_t room)
 {
     if (ev->len <= room)
         return ev->len;
@@ -40,7 +40,7 @@ static bool take_event(struct output_range *r, const struct journal_event *ev, s
         r->skipped = ev->offset - r->offset;
         r->offset = ev->offset;
     }
-    size_t n = clip(ev, max - r->text.len);
+    size_t n = clip_to_character(ev, max - r->text.len);
     strbuf_append(&r->text, ev->data, n);
     return n == ev->len;
 }

@@ -144,7 +144,7 @@ static void on_closed(void *data)
     free(data);
 }
 
-static void release(struct person *p)
+static void person_release(struct person *p)
 {
     if (!p->call && !p->deciding)
         loop_timer_close(&p->timer, on_closed, p);
@@ -159,7 +159,7 @@ void person_end(struct person *p)
     p->call = NULL;
     if (p->asking)
         mcp_call_unask(call);
-    release(p);
+    person_release(p);
 }
 
 void person_finish_pending(struct person *p)
@@ -217,7 +217,7 @@ static void on_decided(void *data, struct approval *a, const struct error *err)
     p->deciding = false;
     if (p->call && err)
         mcp_call_log(p->call, MCP_WARNING, "approvals", err->message);
-    release(p);
+    person_release(p);
 }
 
 static void decide_approval(struct person *p, bool approve, const char *reason)

@@ -4,7 +4,7 @@
  *
  * An answer of the client's user is a decision of the session's key like any other:
  * guard/approval.h says whether that key may decide. With keys it may not decide about its own
- * calls, so nobody is asked then. */
+ * calls, so its user is not asked then. */
 #pragma once
 
 #include "guard/gate.h"
@@ -18,7 +18,7 @@ struct person;
 struct gate_terms person_terms(const struct mcp_call *call);
 
 /* For run_events.on_asked: the run goes on by itself once the approval is decided. on_give_up comes
- * when nobody has decided within mcp_approval_wait: the caller then gives the run up and calls
+ * when no decision was made within mcp_approval_wait: the caller then gives the run up and calls
  * person_finish_pending(). */
 struct person *person_new(struct mcp_call *call, const struct approval *a,
                           void (*on_give_up)(void *data), void *data);

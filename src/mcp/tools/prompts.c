@@ -81,4 +81,3 @@ const struct mcp_prompt sandbox_prompts[] = {
      "Explains the sandbox's tools, limits and rules to a model.", guide_arguments,
      ELEMENTS(guide_arguments), handle_guide, NULL},
 };
-const size_t n_sandbox_prompts = ELEMENTS(sandbox_prompts);

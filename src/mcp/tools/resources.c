@@ -229,4 +229,3 @@ const struct mcp_resource_provider sandbox_resources[] = {{
     .check_subscribe = check_subscribe,
     .complete = complete_uri,
 }};
-const size_t n_sandbox_resources = ELEMENTS(sandbox_resources);

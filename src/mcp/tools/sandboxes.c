@@ -24,7 +24,7 @@
 struct pending {
     struct sandbox_waiter waiter;
     struct mcp_call *call;
-    struct sandbox *created; /* referenced; deleted when nobody wants it any more */
+    struct sandbox *created; /* referenced; deleted when the client does not want it any more */
     void (*finish)(struct mcp_call *call, struct sandbox *sb);
 };
 
@@ -39,7 +39,7 @@ static void on_event(struct sandbox_waiter *w, struct sandbox *sb, const struct 
     free(p);
 }
 
-/* A deletion goes on, and nobody hears how; what is being made is not wanted. */
+/* A deletion goes on without an answer; a sandbox that is being made is not wanted any more. */
 static void on_cancel(struct mcp_call *call)
 {
     struct pending *p = mcp_call_state(call);

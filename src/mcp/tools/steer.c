@@ -68,10 +68,13 @@ static int send_signal(struct mcp_call *call, struct exec *e, struct error *err)
 {
     int signo;
     int r = signal_parse(json_object_get(mcp_call_arguments(call), "signal"), &signo, err);
-    r = r < 0 ? r
-              : run_record_steer(mcp_call_services(call)->audit, e, mcp_call_identity(call),
-                                 "signal", json_pack("{s:i}", "signal", signo), err);
-    return r < 0 ? r : exec_signal(e, signo, err);
+    if (r < 0)
+        return r;
+    r = run_record_steer(mcp_call_services(call)->audit, e, mcp_call_identity(call), "signal",
+                         json_pack("{s:i}", "signal", signo), err);
+    if (r < 0)
+        return r;
+    return exec_signal(e, signo, err);
 }
 
 void tool_stop_command(struct mcp_call *call)

@@ -25,7 +25,7 @@ struct sandbox *workspace_find(struct mcp_session *s, const char *id, struct err
 struct sandbox *workspace_current(struct mcp_session *s);
 /* From now on the session works there. */
 void workspace_choose(struct mcp_session *s, struct sandbox *sb);
-/* It is about to be deleted on purpose: nothing to be told about. */
+/* It is about to be deleted on purpose: the client needs no message about that. */
 void workspace_forget(struct mcp_session *s, const struct sandbox *sb);
 /* The command that argument "exec_id" names, in the named sandbox or the session's. */
 struct exec *workspace_exec(struct mcp_call *call, struct error *err);

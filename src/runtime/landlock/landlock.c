@@ -18,7 +18,7 @@ static const char *const shared[] = {
     NULL,
 };
 
-static const char *const *shares(const struct effective *e)
+static const char *const *shared_walls(const struct effective *e)
 {
     return e->uid_separation ? shared + 1 : shared;
 }
@@ -47,7 +47,7 @@ static void landlock_probe(const struct runtime_ops *ops, const struct runtime_h
     *ret = (struct runtime_report){.available = !p->error};
     ret->pause = p->features & FEATURE_FREEZER;
     warden_effective_fill(&ret->walls, ops->name, p, NULL);
-    ret->walls.shares = shares(&ret->walls);
+    ret->walls.shares = shared_walls(&ret->walls);
     if (p->error)
         snprintf(ret->why, sizeof(ret->why), "%.255s", p->message);
 }
@@ -56,7 +56,7 @@ const struct runtime_ops runtime_landlock = {
     .name = "landlock",
     .summary = "no namespaces: Landlock, seccomp and user ids among the host's processes",
     .isolation = ISOLATION_RESTRICTED,
-    .kind = &(const struct warden_kind){.flags = PLAN_LANDLOCK, .shares = shares},
+    .kind = &(const struct warden_kind){.flags = PLAN_LANDLOCK, .shares = shared_walls},
     .probe = landlock_probe,
     .check = landlock_check,
     WARDEN_INSTANCE_OPS,

@@ -25,8 +25,6 @@ static int microvm_check(const struct runtime_ops *ops, const struct runtime_hos
     const struct plan_reply *p = warden_client_probed_kind(host->warden, ops->kind);
     if (!(p->features & FEATURE_VM))
         return error_set(err, ERROR_UNSUPPORTED, 0, "runtime 'microvm': %s", p->message);
-    if (spec->image)
-        return error_set(err, ERROR_UNSUPPORTED, 0, "runtime 'microvm' does not take images yet");
     if (spec->n_mounts)
         return error_set(err, ERROR_UNSUPPORTED, 0,
                          "runtime 'microvm' does not take mounts of host directories yet");
@@ -40,6 +38,7 @@ const struct runtime_ops runtime_microvm = {
     .name = "microvm",
     .summary = "a virtual machine with a kernel of its own, within the walls of local",
     .workdir = "/workspace",
+    .has_proxy = true,
     .isolation = ISOLATION_VIRTUAL_MACHINE,
     .kind = &(const struct warden_kind){.flags = PLAN_VM},
     .probe = microvm_probe,

@@ -43,7 +43,7 @@ static int open_dirs(struct warden *w)
     return n + PLAN_ID_SIZE >= (int)sizeof(e->dir) ? -ENAMETOOLONG : 0;
 }
 
-/* Of a warden that had engines: what it left goes, though nobody asks for any now. */
+/* Of a warden that had engines: its leftovers are removed, though no engine is configured now. */
 static bool has_left(const struct warden *w)
 {
     return w->was_root && engines_of(w)->program_fd >= 0 &&
@@ -96,7 +96,7 @@ static int start_broker(struct cell *s, struct engine_order *order)
     return -EIO;
 }
 
-static void adopt(struct warden *w, const struct engine_record *r)
+static void engine_cell_adopt(struct warden *w, const struct engine_record *r)
 {
     struct engine_order order;
     struct cell *s = cell_new(w, CELL_ENGINE);
@@ -126,7 +126,7 @@ static void take_up(struct warden *w, const struct engine_record *r)
     if (!record_is_good(r))
         return;
     if (r->state == ENGINE_RECORD_RUNNING && engines_of(w)->probe[r->plan.backend].enabled)
-        return adopt(w, r);
+        return engine_cell_adopt(w, r);
     log_info("a container is left over id=%s", r->plan.id);
     engine_remove(w, r, NULL);
 }

@@ -33,5 +33,7 @@ int engine_apply_limits(struct cell *s, const struct plan *p, const struct limit
     s->mechanism[WALL_MEMORY] = limits->memory_bytes ? MECHANISM_CGROUP_V1 : MECHANISM_NONE;
     s->order.limits = *limits;
     int r = check_io(s, p, reply);
-    return r < 0 ? r : limits_apply_disk(s, p, limits, reply);
+    if (r < 0)
+        return r;
+    return limits_apply_disk(s, p, limits, reply);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks an engine now and then who it is: a broker a time, so that one that hangs holds up nobody.
- * Every question to the warden gets the newest answer; a control plane hears of a change by itself.
+/* Asks an engine now and then who it is: one broker per question, so that an engine that hangs
+ * holds up nothing else. Every question to the warden gets the newest answer; a control plane hears
+ * of a change by itself.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,7 @@ void engine_describe(const struct warden *w, enum oci_backend b, struct plan_rep
     ret->features |= p->report.features | FEATURE_OCI(b);
 }
 
-static void tell(struct warden *w, enum oci_backend b)
+static void send_probed(struct warden *w, enum oci_backend b)
 {
     struct plan_reply event;
     warden_probe(w, CELL_ENGINE, b, &event);
@@ -99,7 +100,7 @@ static void on_report(struct program_task *t, const void *answer)
         return;
     log_info("container engine name=%s %s=\"%s\"", oci_backend_name(p->backend),
              m->error ? "unavailable" : "version", p->report.text);
-    tell(p->task.warden, p->backend);
+    send_probed(p->task.warden, p->backend);
 }
 
 static void ask_again(struct engine_probe *p, int delay_ms)

@@ -60,7 +60,8 @@ static void removal_finish(struct removal *m)
     free(m);
 }
 
-/* Nobody may ask its engine, which still knows it: that is for a warden that may. */
+/* This warden may not ask its engine, which still knows the container: removing it is left to a
+ * warden that may. */
 static void removal_leave(struct removal *m)
 {
     log_warn("a container stays with %s, which is not in 'engines' id=%s",

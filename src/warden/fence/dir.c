@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where fenced sandboxes keep their files: one directory of the warden's, locked while it lives,
- * with a box for each. The directory is searchable by everybody, because commands have users of
+ * with a box for each. The directory is searchable by all users, because commands have users of
  * their own; the boxes are not. */
 #include <dirent.h>
 #include <errno.h>
@@ -80,7 +80,7 @@ static void remove_all_in(struct removal *r, int fd, int depth)
         closedir(dir);
 }
 
-/* Nobody may be made to go as deep as a sandbox could build. */
+/* A walk must not follow a tree as deep as a sandbox could build it. */
 static void move_up(struct removal *r, int parent, const char *name)
 {
     char to[32];
@@ -201,7 +201,7 @@ int64_t fence_ids_take(struct warden *w, int *ret_lock_fd)
 
 struct leftover {
     const char *path;
-    uid_t uid; /* nobody's but these sandboxes', or (uid_t)-1 */
+    uid_t uid; /* a uid that only these sandboxes have, or (uid_t)-1 */
 };
 
 /* In its directory, or of its user in our own pid namespace: others are in namespaces of theirs. */

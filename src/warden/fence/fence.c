@@ -20,10 +20,13 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/capability.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/landlock.h"
 #include "base/log.h"
+#include "filter/filter-table.h"
+#include "filter/filter.h"
 #include "warden/cgroup.h"
 #include "warden/state.h"
 
@@ -82,6 +85,8 @@ void fence_host_start(struct warden *w)
                        0);
     if (fence_filter_init(&h->filter, shared_uid, false, &err) < 0)
         return set_why(h, err.message, 0);
+    if (filter_compile(&filter_fence_keeper, &h->keeper_filter, &err) < 0)
+        return set_why(h, err.message, 0);
     if (shared_uid && fence_filter_init(&h->notify_filter, true, true, &err) < 0)
         log_info("commands cannot change modes of files here: %s", err.message);
 }
@@ -102,6 +107,7 @@ void fence_host_close(struct warden *w)
     fd_close(&h->dir_fd);
     free(h->filter.filter);
     free(h->notify_filter.filter);
+    filter_done(&h->keeper_filter);
     free(h);
     w->hosts[CELL_FENCED] = NULL;
 }
@@ -139,12 +145,11 @@ static int lower_rlimits(const struct child_order *o)
     return r < 0 || !o->disk_bytes ? r : rlimits_lower(RLIMIT_FSIZE, o->disk_bytes);
 }
 
-static int bound_caps(void)
+/* Without the right to drop them, no_new_privs keeps them out. */
+int fence_bound_caps(void)
 {
-    for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EPERM)
-            return -errno; /* without the right to drop them, no_new_privs keeps them out */
-    return 0;
+    int r = capability_bound(0);
+    return r == -EPERM ? 0 : r;
 }
 
 static bool has_right(int cap)
@@ -176,8 +181,10 @@ static int become_separate(const struct fenced *f)
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SETUID, 0, 0) < 0 ||
         prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SETGID, 0, 0) < 0)
         return -errno;
-    r = bound_caps(); /* not before: what is to be inherited must be in it */
-    return r < 0 ? r : set_caps(RUNNER_RIGHTS, RUNNER_RIGHTS);
+    r = fence_bound_caps(); /* not before: what is to be inherited must be in it */
+    if (r < 0)
+        return r;
+    return set_caps(RUNNER_RIGHTS, RUNNER_RIGHTS);
 }
 
 static int become_user(const struct fenced *f)
@@ -187,8 +194,12 @@ static int become_user(const struct fenced *f)
     int r = f->warden->ids.in_userns ? userns_become_caller(f->warden->options.process_uid,
                                                             f->warden->options.process_gid)
                                      : 0;
-    r = r < 0 ? r : bound_caps();
-    return r < 0 ? r : set_caps(0, 0);
+    if (r < 0)
+        return r;
+    r = fence_bound_caps();
+    if (r < 0)
+        return r;
+    return set_caps(0, 0);
 }
 
 /* The commands' rules go with the runner, its own and its program to its start, nothing else. */
@@ -225,7 +236,8 @@ static void prepare_box(struct fenced *f)
     child_wait_for_byte("wait for the warden");
 }
 
-/* With the keeper as the one who is asked, where the kernel lets it, and nobody else is already. */
+/* The keeper answers the notifications, where the kernel lets it and no other process does so
+ * already. */
 static int apply_fence(const struct fenced *f)
 {
     const struct fence_host *h = fence_host(f->warden);
@@ -328,5 +340,5 @@ void fence_main(const struct cell *s, const struct cell_ends *ends)
         fenced_main(s, keeper, pair[1], ends);
     if (pid < 0)
         _exit(125);
-    fence_keep(s, pid, ends->channel, pair[0]);
+    fence_keep(s, pid, ends->channel, pair[0], ends->failure);
 }

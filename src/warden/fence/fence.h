@@ -13,9 +13,9 @@
  *
  * There is no pid namespace to end them with, so each sandbox has a keeper (keeper.c): a
  * child of the warden's that is the parent of the runner and of all that loses its parent. It ends
- * them when the runner ends, when it is told to, and when the warden is gone. If the keeper itself
- * is killed, the runner dies with it and what is left becomes the warden's, which ends it
- * (stray.c). What outlives both is ended by the next daemon's sweep (dir.c). */
+ * them when the runner ends, when the warden asks for it, and when the warden is gone. If the
+ * keeper itself is killed, the runner dies with it and what is left becomes the warden's, which
+ * ends it (stray.c). What outlives both is ended by the next daemon's sweep (dir.c). */
 #pragma once
 
 #include <stdbool.h>
@@ -33,7 +33,7 @@ struct watcher;
 
 #define FENCE_PATH_SIZE  128
 #define FENCE_PROC_MAX   16
-#define FENCE_ABI_MIN    3  /* before it, truncating is nobody's right to refuse */
+#define FENCE_ABI_MIN    3  /* before it, Landlock cannot refuse truncation */
 #define FENCE_ABI_SHARED 6  /* where users are not separate: signals and sockets stay inside */
 #define FENCE_RULES_FD   6  /* of the runner: what each command enters */
 #define FENCE_FD_MIN     32 /* the warden's; below, a child arranges its own */
@@ -50,6 +50,7 @@ struct fence_host {
     int proc_fds[FENCE_PROC_MAX]; /* keep the kernel from forgetting what rules are about */
     struct sock_fprog filter;
     struct sock_fprog notify_filter; /* where the keeper can be asked; else filter */
+    struct sock_fprog keeper_filter; /* what a keeper may call */
     struct watch *stray_timer;
 };
 
@@ -68,7 +69,7 @@ void fence_box_path(const struct cell *s, char *path, size_t size);
 void fence_main(const struct cell *s, const struct cell_ends *ends) __attribute__((noreturn));
 /* Of fence_main(): ends with the runner's status. notify_sock brings the listener, if there is one.
  */
-void fence_keep(const struct cell *s, pid_t runner, int channel_fd, int notify_sock)
+void fence_keep(const struct cell *s, pid_t runner, int channel_fd, int notify_sock, int failure_fd)
     __attribute__((noreturn));
 /* In the warden, after the keeper's end: what it should have done and did not. */
 void fence_end_strays(struct warden *w, const struct cell *s);
@@ -81,6 +82,8 @@ enum fence_whom { FENCE_RUNNER, FENCE_COMMAND };
 /* A ruleset, or -errno. */
 int fence_rules_open(const struct fence_host *h, int abi, const char *box, enum fence_whom whom);
 int fence_rules_open_proc(struct fence_host *h);
+/* Empties the bounding set, where the process has the right to. */
+int fence_bound_caps(void);
 /* notify: what concerns attributes of files is not refused but asked of the keeper. */
 int fence_filter_init(struct sock_fprog *p, bool shared_uid, bool notify, struct error *err);
 
@@ -101,7 +104,7 @@ int fence_box_remove(int dir_fd, const char *name, int max_ms);
 struct fence_process {
     pid_t pid, parent;
     char state;
-    unsigned long long started; /* with the pid, nobody else's */
+    unsigned long long started; /* with the pid, unlike any other process's */
 };
 typedef bool (*fence_is_one)(const struct fence_process *p, const struct fence_process *all,
                              size_t n, const void *data);

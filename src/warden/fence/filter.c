@@ -128,7 +128,7 @@ static int fill_filter(scmp_filter_ctx ctx, bool shared_uid, bool notify)
     return r < 0 || !shared_uid ? r : add_refusals(ctx, asked, ELEMENTS(asked), notify);
 }
 
-static int export(scmp_filter_ctx ctx, struct sock_fprog *ret)
+static int export_filter(scmp_filter_ctx ctx, struct sock_fprog *ret)
 {
     _cleanup_close_ int fd = memfd_create("filter", MFD_CLOEXEC);
     int r = fd < 0 ? -errno : seccomp_export_bpf(ctx, fd);
@@ -149,7 +149,7 @@ int fence_filter_init(struct sock_fprog *p, bool shared_uid, bool notify, struct
 {
     scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
     int r = ctx ? fill_filter(ctx, shared_uid, notify) : -ENOMEM;
-    r = r < 0 ? r : export(ctx, p);
+    r = r < 0 ? r : export_filter(ctx, p);
     if (ctx)
         seccomp_release(ctx);
     return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "compile the fence's filter") : 0;

@@ -106,7 +106,9 @@ static int fence_apply_limits(struct cell *s, const struct plan *p, const struct
 {
     unsigned means = LIMITS_COUNT_IN_GROUP | (counts_by_uid(s->warden) ? LIMITS_COUNT_BY_UID : 0);
     int r = limits_apply_groups(s, p, limits, means, reply);
-    return r < 0 ? r : apply_file_size(s, p, limits, reply);
+    if (r < 0)
+        return r;
+    return apply_file_size(s, p, limits, reply);
 }
 
 /* Asks the keeper, which may have been stopped where it is of the same user as the commands. */

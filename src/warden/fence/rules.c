@@ -134,8 +134,10 @@ int fence_rules_open(const struct fence_host *h, int abi, const char *box, enum 
                   : landlock_ruleset_allow(ruleset, h->runner_fd,
                                            LANDLOCK_EXECUTE | LANDLOCK_READ_FILE);
     }
-    r = r < 0
-            ? r
-            : allow_at(ruleset, AT_FDCWD, box, known & ~(LANDLOCK_MAKE_CHAR | LANDLOCK_MAKE_BLOCK));
-    return r < 0 ? r : fd_steal(&ruleset);
+    if (r < 0)
+        return r;
+    r = allow_at(ruleset, AT_FDCWD, box, known & ~(LANDLOCK_MAKE_CHAR | LANDLOCK_MAKE_BLOCK));
+    if (r < 0)
+        return r;
+    return fd_steal(&ruleset);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding and ending processes without a pid namespace to end, by walks over /proc. SIGKILL keeps a
  * process from forking on, and the dead count against the limit on processes until they are reaped;
- * so walks that find nobody alive come to pass. */
+ * so at last a walk finds no process alive. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -126,22 +126,17 @@ static bool is_stray(const struct fence_process *p, const struct fence_process *
 
 static void end_strays(void *data);
 
-static void reap_strays(struct warden *w)
-{
-    size_t n;
-    _cleanup_free_ struct fence_process *all = read_all(w->proc_fd, &n);
-    for (size_t i = 0; i < n; i++)
-        if (is_stray(&all[i], all, n, w))
-            waitpid(all[i].pid, NULL, WNOHANG);
-}
-
 /* Their children become ours with their death: until none is left. */
 static void end_strays(void *data)
 {
     struct warden *w = data;
     fence_host(w)->stray_timer = NULL;
     unsigned killed = fence_kill(w->proc_fd, is_stray, w);
-    reap_strays(w);
+    size_t n;
+    _cleanup_free_ struct fence_process *all = read_all(w->proc_fd, &n);
+    for (size_t i = 0; i < n; i++)
+        if (is_stray(&all[i], all, n, w))
+            waitpid(all[i].pid, NULL, WNOHANG);
     if (killed)
         fence_host(w)->stray_timer = watcher_add_timer(w->watcher, STRAY_TURN_MS, end_strays, w);
 }

@@ -193,7 +193,8 @@ static void build_filesystem(const struct child_template *t, const struct child_
                    WALL_LANDLOCK);
 }
 
-static void confine(const struct child_template *t, const struct child_order *o, int landlock_fd)
+static void child_confine(const struct child_template *t, const struct child_order *o,
+                          int landlock_fd)
 {
     child_must(rlimits_apply_order(o), "lower rlimits", -1);
     child_must(negative_errno(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)), "no_new_privs", -1);
@@ -252,7 +253,7 @@ void child_main(const struct child_template *t, const struct cgroup *cg, int str
     child_must(negative_errno(sethostname(order.hostname, strlen(order.hostname))), "hostname", -1);
     build_filesystem(t, &order, &trees, &landlock_fd);
     child_must(negative_errno(chdir("/")), "chdir", WALL_FILESYSTEM);
-    confine(t, &order, landlock_fd);
+    child_confine(t, &order, landlock_fd);
     if (t->become_other)
         t->become_other(t, &inner);
     start_runner(t, &order);

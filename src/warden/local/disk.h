@@ -25,8 +25,9 @@ struct disk_request {
 };
 
 /* mount_fd: the mounted image, detached, now the callee's; or -errno with the step that failed.
- * backed: it has all of its blocks, so that its claim need not be counted any more. */
-typedef void (*disk_done_fn)(int mount_fd, bool backed, const char *step, void *data);
+ * image_fd: the image itself, the callee's too, whose claim is still to be counted; -1: it has all
+ * of its blocks. */
+typedef void (*disk_done_fn)(int mount_fd, int image_fd, const char *step, void *data);
 
 /* The size of the image for a disk of so many bytes. */
 uint64_t disk_image_bytes(uint64_t bytes);

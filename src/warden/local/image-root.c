@@ -87,7 +87,7 @@ static int prepare_upper(struct image_upper *u)
     return image_upper_fill(u, lower, upper);
 }
 
-static int enter(int root_fd)
+static int enter_root(int root_fd)
 {
     if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
         umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
@@ -112,7 +112,9 @@ int image_root_enter(int tree_fd, struct image_upper *u)
         return -errno;
     snprintf(u->step, sizeof(u->step), "fill the image's root");
     r = bind_all(root_fd);
-    return r < 0 ? r : enter(root_fd);
+    if (r < 0)
+        return r;
+    return enter_root(root_fd);
 }
 
 static int allow_entry(int landlock_fd, int abi, const char *name)

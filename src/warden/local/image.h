@@ -2,12 +2,12 @@
 /* Sandboxes whose root is a stored image.
  *
  * Theory of operation. An image lies below the state directory as images/store/<digest>/rootfs, put
- * there by somebody without rights, and never changes. The warden opens it by its digest and makes
- * a detached, read-only copy of that mount, whose three owners appear as the sandbox's own. The
- * sandbox's root is an overlay file system: below the image, above a directory of its disk, so that
- * what it changes is its own and in its budget. It is mounted with rights over a user namespace of
- * the sandbox's ids only: by a child itself, by a helper of the launcher for an OCI runtime. What
- * goes above is in builder/image.h. */
+ * there by the image keeper, which has no rights, and never changes. The warden opens it by its
+ * digest and makes a detached, read-only copy of that mount, whose three owners appear as the
+ * sandbox's own. The sandbox's root is an overlay file system: below the image, above a directory
+ * of its disk, so that what it changes is its own and in its budget. It is mounted with rights over
+ * a user namespace of the sandbox's ids only: by a child itself, by a helper of the launcher for an
+ * OCI runtime. What goes above is in builder/image.h. */
 #pragma once
 
 #include <stdint.h>

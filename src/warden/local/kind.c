@@ -67,7 +67,9 @@ int local_admit(struct cell *s)
 {
     const struct warden *w = s->warden;
     int r = id_block_map(&w->ids, s->id_block, w->proc_fd, s->pid);
-    return r < 0 ? r : cell_admit(s);
+    if (r < 0)
+        return r;
+    return cell_admit(s);
 }
 
 static unsigned local_wanted_blanks(const struct warden *w)
@@ -101,7 +103,9 @@ static int local_apply_limits(struct cell *s, const struct plan *p, const struct
                               struct plan_reply *reply)
 {
     int r = limits_apply_groups(s, p, limits, LIMITS_COUNT_IN_GROUP | LIMITS_COUNT_BY_UID, reply);
-    return r < 0 ? r : limits_apply_disk(s, p, limits, reply);
+    if (r < 0)
+        return r;
+    return limits_apply_disk(s, p, limits, reply);
 }
 
 static void local_describe(const struct cell *s, struct plan_reply *ret)

@@ -11,27 +11,39 @@
 #include "base/log.h"
 #include "warden/local/mount.h"
 
-static int clone_tree(int fd, bool read_only)
+/* more: AT_RECURSIVE, or 0. */
+static int clone_tree(int fd, bool read_only, unsigned more)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                                           (read_only ? MOUNT_ATTR_RDONLY : 0)};
     _cleanup_close_ int tree =
-        open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
-    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+        open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | more);
+    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH | more, &attr, sizeof(attr)) < 0)
         return -errno;
     return fd_steal(&tree);
 }
 
-int mount_open_host(int host_ns_fd, int own_ns_fd, int dirfd, const char *subpath, bool read_only)
+static int open_host(int host_ns_fd, int own_ns_fd, int dirfd, const char *subpath, bool read_only,
+                     unsigned more)
 {
     if (setns(host_ns_fd, CLONE_NEWNS) < 0)
         return -errno;
     _cleanup_close_ int dir = mount_open_beneath(dirfd, subpath);
-    int tree = dir < 0 ? dir : clone_tree(dir, read_only);
+    int tree = dir < 0 ? dir : clone_tree(dir, read_only, more);
     if (setns(own_ns_fd, CLONE_NEWNS) < 0) {
         /* Serving on from the host's view would give sandboxes the host's root. */
         log_error("cannot return to the template's mount namespace error=%s", strerror(errno));
         _exit(1);
     }
     return tree;
+}
+
+int mount_open_host(int host_ns_fd, int own_ns_fd, int dirfd, const char *subpath, bool read_only)
+{
+    return open_host(host_ns_fd, own_ns_fd, dirfd, subpath, read_only, 0);
+}
+
+int mount_open_host_tree(int host_ns_fd, int own_ns_fd, int dirfd)
+{
+    return open_host(host_ns_fd, own_ns_fd, dirfd, "", true, AT_RECURSIVE);
 }

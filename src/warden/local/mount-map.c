@@ -8,13 +8,14 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/helper.h"
+#include "builder/mount-calls.h"
 #include "warden/local/mount.h"
 
 #define OWNERS_MAX  3 /* a sandbox has no more ids */
@@ -43,7 +44,9 @@ static int open_map(int proc_fd, pid_t pid, const struct map *m)
 {
     char path[48];
     int r = write_map(proc_fd, pid, "uid_map", m->uids, m->n);
-    r = r < 0 ? r : write_map(proc_fd, pid, "gid_map", m->gids, m->n);
+    if (r < 0)
+        return r;
+    r = write_map(proc_fd, pid, "gid_map", m->gids, m->n);
     if (r < 0)
         return r;
     snprintf(path, sizeof(path), "%d/ns/user", (int)pid);
@@ -57,7 +60,7 @@ static int open_map(int proc_fd, pid_t pid, const struct map *m)
 static int wait_for_the_end(void *warden)
 {
     helper_tie(*(const pid_t *)warden);
-    if (close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_UNSHARE) < 0)
+    if (syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_UNSHARE) < 0)
         _exit(125);
     for (;;)
         pause();

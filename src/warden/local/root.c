@@ -34,7 +34,7 @@ static const char *const empty_dirs[] = {
     "media", ".mas/disk", ".mas/run",  ".mas/link",
 };
 
-/* There is no route: without this every ssh would have to be told of the proxy. */
+/* There is no route: without this every ssh would need options for the proxy. */
 static const char ssh_config[] = "Host * !localhost !127.0.0.1 !::1\n"
                                  "    ProxyCommand " PLAN_SSH_PROXY "\n";
 
@@ -192,7 +192,7 @@ static int populate_etc(int root_fd)
     return 0;
 }
 
-static int populate(int root_fd, const struct root_options *o, struct error *err)
+static int populate_root(int root_fd, const struct root_options *o, struct error *err)
 {
     int r = 0;
     for (size_t i = 0; r == 0 && i < ELEMENTS(empty_dirs); i++)
@@ -206,7 +206,7 @@ static int populate(int root_fd, const struct root_options *o, struct error *err
         r = symlinkat(links[i].target, root_fd, links[i].name) < 0 ? -errno : 0;
     for (size_t i = 0; r == 0 && i < n_root_files; i++)
         r = add_file(root_fd, root_files[i].name, root_files[i].text);
-    r = r < 0 ? r : add_file(root_fd, PLAN_NODE_PROXY + 1, node_proxy_js);
+    r = r < 0 ? r : add_file(root_fd, &PLAN_NODE_PROXY[1], node_proxy_js);
     r = r < 0 ? r : add_file(root_fd, "etc/ssh/ssh_config", ssh_config);
     r = r < 0 ? r : populate_etc(root_fd);
     if (r < 0)
@@ -277,7 +277,7 @@ static int build_root(const struct root_options *o, struct error *err)
     if (root_fd < 0)
         return error_set(err, ERROR_UNAVAILABLE, errno, "open '%s'", o->scratch_dir);
     mode_t mask = umask(0);
-    int r = populate(root_fd, o, err);
+    int r = populate_root(root_fd, o, err);
     umask(mask);
     if (r < 0)
         return r;

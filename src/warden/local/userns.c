@@ -187,7 +187,9 @@ int userns_become_caller(uid_t uid, gid_t gid)
     snprintf(map, sizeof(map), "%u 0 1", (unsigned)gid);
     r = r < 0 && r != -ENOENT ? r : fd_write_file_at(AT_FDCWD, "/proc/self/gid_map", map);
     snprintf(map, sizeof(map), "%u 0 1", (unsigned)uid);
-    return r < 0 ? r : fd_write_file_at(AT_FDCWD, "/proc/self/uid_map", map);
+    if (r < 0)
+        return r;
+    return fd_write_file_at(AT_FDCWD, "/proc/self/uid_map", map);
 }
 
 int64_t id_block_take(struct id_range *r)

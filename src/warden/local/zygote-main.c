@@ -39,7 +39,7 @@ struct server {
     struct cgroup_root cgroups;
 };
 
-static void __attribute__((noreturn)) die(const char *step, int error)
+static void __attribute__((noreturn)) zygote_die(const char *step, int error)
 {
     log_error("zygote: cannot %s error=\"%s\"", step, strerror(error));
     _exit(1);
@@ -47,7 +47,7 @@ static void __attribute__((noreturn)) die(const char *step, int error)
 
 /* As every sandbox has them from then on. Signals that are for the warden are blocked, not ignored:
  * a child undoes that with one call. */
-static void settle(void)
+static void reset_process(void)
 {
     sigset_t wardens;
     log_setup("mas-zygote", LOG_INFO, false);
@@ -62,9 +62,9 @@ static void settle(void)
     fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", CHILD_OOM_ADJ);
     int r = rlimits_apply_fixed();
     if (r < 0)
-        die("set limits", -r);
+        zygote_die("set limits", -r);
     if ((r = network_init()) < 0)
-        die("open its network", -r);
+        zygote_die("open its network", -r);
 }
 
 static size_t title_size(size_t argc, const char *const *argv)
@@ -123,7 +123,7 @@ static struct sock_fprog receive_filter(void)
     static struct sock_filter code[BPF_MAXINSNS];
     ssize_t n = recv(ZYGOTE_SOCKET_FD, code, sizeof(code), 0);
     if (n <= 0 || n % (ssize_t)sizeof(*code))
-        die("receive the filter", n < 0 ? errno : EPROTO);
+        zygote_die("receive the filter", n < 0 ? errno : EPROTO);
     return (struct sock_fprog){.len = (unsigned short)((size_t)n / sizeof(*code)), .filter = code};
 }
 
@@ -134,13 +134,13 @@ static void receive_setup(struct server *z)
     size_t next = 0;
     ssize_t n = fd_recv_msg(ZYGOTE_SOCKET_FD, &setup, sizeof(setup), fds);
     if (n != sizeof(setup))
-        die("receive the setup", n < 0 ? (int)-n : EPROTO);
+        zygote_die("receive the setup", n < 0 ? (int)-n : EPROTO);
     for (int i = 0; i < _CGROUP_MAX; i++)
         z->cgroups.fd[i] = setup.has[i] ? fds[next++] : -1;
     struct sock_fprog shared = receive_filter();
     int r = filter_install(&shared); /* which takes the rights that the zygote has */
     if (r < 0)
-        die("put on the system call filter", -r);
+        zygote_die("put on the system call filter", -r);
     z->seccomp = receive_filter();
     z->template = setup.template;
     z->template.seccomp = &z->seccomp;
@@ -179,11 +179,11 @@ static pid_t clone_one(const struct server *z, const struct zygote_request *q, c
     if (r == 0 && pid < 0)
         pid = -errno;
     if ((r = network_leave()) < 0)
-        die("leave a sandbox's network", -r);
+        zygote_die("leave a sandbox's network", -r);
     return pid;
 }
 
-static bool serve(const struct server *z)
+static bool serve_request(const struct server *z)
 {
     struct zygote_request q;
     int fds[FD_PASS_MAX];
@@ -206,9 +206,9 @@ void zygote_main(int argc, char **argv, int (*run)(int argc, char **argv))
     program.run = run;
     char *padding = argv[1] + strlen(argv[1]) + 1;
     memset(padding, 0, (size_t)(program.start + program.size - padding));
-    settle();
+    reset_process();
     receive_setup(&z);
-    while (serve(&z))
+    while (serve_request(&z))
         ;
     _exit(0);
 }

@@ -66,8 +66,12 @@ static int send_setup(const struct warden *w)
     }
     int sock = zygote_of(w)->sock;
     int r = (int)fd_send_msg(sock, &setup, sizeof(setup), fds, n);
-    r = r < 0 ? r : send_filter(sock, FILTER_SHARED);
-    return r < 0 ? r : send_filter(sock, FILTER_OWN);
+    if (r < 0)
+        return r;
+    r = send_filter(sock, FILTER_SHARED);
+    if (r < 0)
+        return r;
+    return send_filter(sock, FILTER_OWN);
 }
 
 static void on_zygote_exit(pid_t pid, int wait_status, void *data)

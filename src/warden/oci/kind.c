@@ -148,7 +148,9 @@ static int oci_apply_limits(struct cell *s, const struct plan *p, const struct l
 {
     unsigned means = LIMITS_COUNT_BY_UID | (flavour_of(s)->own_kernel ? 0 : LIMITS_COUNT_IN_GROUP);
     int r = limits_apply_groups(s, p, limits, means, reply);
-    return r < 0 ? r : limits_apply_disk(s, p, limits, reply);
+    if (r < 0)
+        return r;
+    return limits_apply_disk(s, p, limits, reply);
 }
 
 static bool oci_dials(const struct cell *s)

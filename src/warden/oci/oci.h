@@ -44,14 +44,14 @@ int oci_admit(struct cell *s);
 void oci_start_init(const struct warden *w, enum oci_task task, struct oci_start *ret);
 
 /* --- version.c: each program is asked once for its version, soon after the start, by a mas-oci
- * without rights, and nobody waits for it: a control plane that is there already hears of it by an
+ * without rights, without being waited for: a control plane that is there already hears of it by an
  * event. */
 void oci_program_init(struct oci_program *p, struct warden *w, enum oci_backend b);
 void oci_versions_plan(struct warden *w);
 
 /* --- platform.c: what gVisor's kernel stands on here is found out and kept by launchers, which
- * takes long where a platform is there and does not work. So it is tried by a sandbox that nobody
- * asked for, when the daemon has been up for a moment and nothing is known. */
+ * takes long where a platform is there and does not work. So it is tried by a sandbox that no
+ * caller asked for, when the daemon has been up for a moment and nothing is known. */
 void oci_platform_plan_trial(struct warden *w);
 /* A sandbox did not start: what is known may not be so any more. */
 void oci_platform_forget(struct warden *w);

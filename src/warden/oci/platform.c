@@ -22,7 +22,7 @@ void oci_platform_forget(struct warden *w)
         unlinkat(h->run_fd, OCI_PLATFORM_FILE, 0);
 }
 
-/* Nobody waits for its reply: it is ended as soon as it runs. */
+/* No call waits for its reply: it is ended as soon as it runs. */
 static void on_trial(void *data)
 {
     struct warden *w = data;

@@ -37,15 +37,17 @@ static int become_caller_again(uid_t uid, gid_t gid)
     snprintf(map, sizeof(map), "%u 0 1", (unsigned)uid);
     int r = fd_write_file_at(AT_FDCWD, "/proc/self/uid_map", map);
     snprintf(map, sizeof(map), "%u 0 1", (unsigned)gid);
-    return r < 0 ? r : fd_write_file_at(AT_FDCWD, "/proc/self/gid_map", map);
+    if (r < 0)
+        return r;
+    return fd_write_file_at(AT_FDCWD, "/proc/self/gid_map", map);
 }
 
 /* Settings of the sanitizers, which are read at start, and a test's fault; nothing else of the
  * operator's. */
 static char **child_environment(void)
 {
-    static const char *const names[] = {"ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS",
-                                        "MAS_FAULT", "MAS_CLOCK_JUMP"};
+    static const char *const names[] = {"ASAN_OPTIONS", "UBSAN_OPTIONS",  "LSAN_OPTIONS",
+                                        "MAS_FAULT",    "MAS_CLOCK_JUMP", "MAS_CUT_RUNNERS"};
     static char text[ELEMENTS(names)][512], *env[ELEMENTS(names) + 1];
     size_t n = 0;
     for (size_t i = 0; i < ELEMENTS(names); i++) {
@@ -63,14 +65,17 @@ static char **child_environment(void)
 static int arrange_descriptors(const int *fds, size_t n)
 {
     int parked[FDS_MAX];
-    /* Twice, because a source may sit on the number that another one is to have. */
+    /* One that is -1 stays closed. Twice, because a source may sit on the number that another one
+     * is to have. */
     for (size_t i = 0; i < n; i++) {
-        parked[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, PARKING);
-        if (parked[i] < 0)
+        parked[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, PARKING);
+        if (parked[i] < 0 && fds[i] >= 0)
             return -errno;
     }
     for (size_t i = 0; i < n; i++)
-        if (dup2(parked[i], FIRST_FD + (int)i) < 0)
+        if (parked[i] < 0)
+            close(FIRST_FD + (int)i);
+        else if (dup2(parked[i], FIRST_FD + (int)i) < 0)
             return -errno;
     return close_range(FIRST_FD + (unsigned)n, ~0U, CLOSE_RANGE_CLOEXEC) < 0 ? -errno : 0;
 }
@@ -78,11 +83,10 @@ static int arrange_descriptors(const int *fds, size_t n)
 /* In the child; returns only on failure. Executed, and not only forked: the memory of the warden
  * holds a key. as_caller: without root's rights in the warden's user namespace, where it has one.
  */
-static int exec_daemon(const struct supervise_options *o, int program, const char *flag,
-                       bool as_caller, const int *fds, size_t n)
+static int exec_program(const struct supervise_options *o, int program, const char *called,
+                        const char *flag, bool as_caller, const int *fds, size_t n)
 {
-    static char name[] = "mas-sandboxd";
-    _cleanup_free_ char *role = xstrdup(flag);
+    _cleanup_free_ char *name = xstrdup(called), *role = xstrdup(flag);
     char *argv[] = {name, role, NULL};
     program = fcntl(program, F_DUPFD_CLOEXEC, PARKING);
     int r = program < 0 ? -errno : warden_enter_host(o->warden);
@@ -94,6 +98,12 @@ static int exec_daemon(const struct supervise_options *o, int program, const cha
         return r;
     execveat(program, "", argv, child_environment(), AT_EMPTY_PATH);
     return -errno;
+}
+
+static int exec_daemon(const struct supervise_options *o, int program, const char *flag,
+                       bool as_caller, const int *fds, size_t n)
+{
+    return exec_program(o, program, "mas-sandboxd", flag, as_caller, fds, n);
 }
 
 /* --- control plane */
@@ -116,7 +126,8 @@ int child_send_handover(const struct supervise_options *o, const struct child_co
         .gid = o->startup->gid,
     };
     snprintf(h.state_path, sizeof(h.state_path), "%s", o->startup->control_path);
-    ssize_t n = fd_send_msg(warden_end, &h, sizeof(h), NULL, 0);
+    int promised = warden_promised_fd(o->warden);
+    ssize_t n = fd_send_msg(warden_end, &h, sizeof(h), &promised, promised >= 0);
     return n < 0 ? (int)n : 0;
 }
 
@@ -161,18 +172,31 @@ pid_t child_start_gateway(const struct supervise_options *o, int program, int so
     _exit(1);
 }
 
+pid_t child_start_kube(const struct supervise_options *o, int sock)
+{
+    const struct startup *s = o->startup;
+    const int fds[] = {sock, s->kube_settings_fd};
+    pid_t warden = getpid(), pid = fork();
+    if (pid != 0)
+        return pid < 0 ? -errno : pid;
+    helper_tie(warden);
+    int r = exec_program(o, s->kube_fd, "mas-kube", HANDOVER_KUBE_FLAG, true, fds, ELEMENTS(fds));
+    log_error("mas-kube cannot be executed: %s", strerror(-r));
+    _exit(1);
+}
+
 /* In the host's view, but with the warden's rights: it makes a root and a user namespace of its own
  * of them before it looks at anything. */
 pid_t child_start_keeper(const struct supervise_options *o, int program, int sock)
 {
     const struct startup *s = o->startup;
-    const int fds[] = {sock, s->keeper_config_fd, s->state_images_fd, s->default_image_fd};
-    size_t n = s->default_image_fd < 0 ? ELEMENTS(fds) - 1 : ELEMENTS(fds);
+    const int fds[] = {sock, s->keeper_config_fd, s->state_images_fd, s->default_image_fd,
+                       warden_promised_fd(o->warden)};
     pid_t warden = getpid(), pid = fork();
     if (pid != 0)
         return pid < 0 ? -errno : pid;
     helper_tie(warden);
-    int r = exec_daemon(o, program, HANDOVER_KEEPER_FLAG, false, fds, n);
+    int r = exec_daemon(o, program, HANDOVER_KEEPER_FLAG, false, fds, ELEMENTS(fds));
     log_error("image keeper cannot be executed: %s", strerror(-r));
     _exit(1);
 }

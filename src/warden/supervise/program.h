@@ -20,8 +20,8 @@ struct program {
     }
 
 /* first: the program as it was when the operator started it, or NULL the first time. Another one
- * must belong to root, to us or to the owner of the first, and give nobody more right to change it.
- * -errno with a text in why. */
+ * must belong to root, to us or to the owner of the first, and give no user more right to change
+ * it. -errno with a text in why. */
 int program_open(const struct startup *s, const struct program *first, struct program *ret,
                  char *why, size_t size);
 bool program_is_same(const struct program *a, const struct program *b);

@@ -2,16 +2,13 @@
 /* The row of virtual machines; see vm.h. */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fd.h"
-#include "base/log.h"
 #include "filter/filter.h"
 #include "warden/cell-internal.h"
 #include "warden/limits.h"
@@ -19,14 +16,25 @@
 #include "warden/local/mount.h"
 #include "warden/vm/vm.h"
 
-#define EMULATOR      "/usr/bin/qemu-system-x86_64"
 #define SCRATCH_BYTES (1024 * 1024)
-
-static const char *const file_names[] = {VM_KERNEL_NAME, VM_INITRAMFS_NAME, VM_ROOT_NAME};
+#define CPU_PERIOD_US 100000 /* that cgroup.cpu_quota_us is of */
 
 static struct vm_host *host_of(const struct warden *w)
 {
     return w->hosts[CELL_VM];
+}
+
+/* Which emulator "auto" stands for here. */
+static void choose_emulator(struct vm_host *h)
+{
+    struct machine_config *m = &h->machine;
+    const char *program;
+    if (m->vmm == MACHINE_AUTO)
+        m->vmm = MACHINE_QEMU;
+    program = m->vmm == MACHINE_QEMU ? m->qemu_bin : m->firecracker_bin;
+    if (access(program, X_OK) < 0)
+        snprintf(h->why, sizeof(h->why), "%.160s is not installed%s", program,
+                 m->vmm == MACHINE_QEMU ? " (Debian: qemu-system-x86)" : "");
 }
 
 static int vm_open_host(struct warden *w, struct error *err)
@@ -34,52 +42,22 @@ static int vm_open_host(struct warden *w, struct error *err)
     const struct warden_options *o = &w->options;
     struct vm_host *h = w->hosts[CELL_VM] = new0(struct vm_host);
     h->dir_fd = -1;
+    vm_snapshots_init(h);
+    h->machine = o->machine;
     int r = filter_compile(filter_for_guests(), &h->filter, err);
     if (r < 0)
         return r;
-    if (o->microvm_dir)
-        snprintf(h->dir, sizeof(h->dir), "%s", o->microvm_dir);
-    if (o->vmm_fd < 0 || !h->dir[0])
+    if (o->vmm_fd < 0 || !h->machine.kernel_image[0])
         snprintf(h->why, sizeof(h->why), "mas-vmm is not installed");
-    else if (access(EMULATOR, X_OK) < 0)
-        snprintf(h->why, sizeof(h->why), EMULATOR " is not installed (Debian: qemu-system-x86)");
+    else
+        choose_emulator(h);
     return 0;
 }
 
-/* What others may write to is theirs, and the guest's kernel is not to be. */
-static bool is_good_file(const struct vm_host *h, const char *name, bool was_root)
-{
-    struct stat st;
-    return fstatat(h->dir_fd, name, &st, 0) == 0 && S_ISREG(st.st_mode) &&
-           !(st.st_mode & S_IWOTH) && (!was_root || st.st_uid == 0);
-}
-
-static void look_at_files(const struct warden *w, struct vm_host *h)
-{
-    h->dir_fd = open(h->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    for (size_t i = 0; i < ELEMENTS(file_names) && !h->why[0]; i++)
-        if (h->dir_fd < 0 || !is_good_file(h, file_names[i], w->was_root))
-            snprintf(h->why, sizeof(h->why),
-                     "%.120s/%s is not a file of the daemon's user that others cannot write; "
-                     "scripts/microvm/machine.sh makes it",
-                     h->dir, file_names[i]);
-}
-
-/* From the host view's own namespace: only there may the directory be cloned later. */
 static void vm_start_host(struct warden *w)
 {
-    struct vm_host *h = host_of(w);
-    if (h->why[0] || w->no_namespaces[0])
-        return;
-    if (setns(w->host_ns_fd, CLONE_NEWNS) < 0) {
-        snprintf(h->why, sizeof(h->why), "cannot enter the host view: %s", strerror(errno));
-        return;
-    }
-    look_at_files(w, h);
-    if (setns(w->own_ns_fd, CLONE_NEWNS) < 0) {
-        log_error("cannot leave the host view error=%s", strerror(errno));
-        _exit(1); /* everything that follows would be done on the host */
-    }
+    if (!host_of(w)->why[0] && !w->no_namespaces[0])
+        vm_files_open(w);
 }
 
 static void vm_close_host(struct warden *w)
@@ -87,6 +65,7 @@ static void vm_close_host(struct warden *w)
     struct vm_host *h = host_of(w);
     if (!h)
         return;
+    vm_snapshots_done(h);
     filter_done(&h->filter);
     fd_close(&h->dir_fd);
     free(h);
@@ -137,12 +116,22 @@ static void vm_main(const struct cell *s, const struct cell_ends *ends)
     t.become_other = vm_become_vmm;
     t.scratch_bytes = SCRATCH_BYTES;
     t.other_seccomp = &host_of(s->warden)->filter;
+    t.other_config = &host_of(s->warden)->machine;
     child_main(&t, ends->in_group ? NULL : &s->cgroup, ends->stream, ends->channel, ends->failure);
 }
 
 static unsigned vm_wanted_blanks(const struct warden *w)
 {
     return vm_features(w) ? w->options.config.microvm_blanks : 0;
+}
+
+static void apply_operators_limits(const struct machine_config *m, struct limits *outer)
+{
+    uint32_t millicores = m->cpu_quota_us / (CPU_PERIOD_US / 1000);
+    if (m->memory_max_bytes && m->memory_max_bytes < outer->memory_bytes)
+        outer->memory_bytes = m->memory_max_bytes;
+    if (millicores && (!outer->cpu_millicores || millicores < outer->cpu_millicores))
+        outer->cpu_millicores = millicores;
 }
 
 /* The machine limits the memory, and its group only what the emulator adds to it. */
@@ -153,6 +142,7 @@ static int apply_groups(struct cell *s, const struct plan *p, const struct limit
     struct limits outer = *limits;
     plan.weaker[WALL_MEMORY] = 1;
     outer.memory_bytes += VM_OVERHEAD_BYTES;
+    apply_operators_limits(&host_of(s->warden)->machine, &outer);
     int r = limits_apply_groups(s, &plan, &outer, LIMITS_COUNT_BY_UID, reply);
     if (r < 0)
         return r;
@@ -162,26 +152,80 @@ static int apply_groups(struct cell *s, const struct plan *p, const struct limit
     return 0;
 }
 
+uint64_t vm_memory_bytes(const struct limits *l)
+{
+    return !l->memory_bytes                 ? VM_DEFAULT_BYTES
+           : l->memory_bytes < VM_MIN_BYTES ? VM_MIN_BYTES
+                                            : l->memory_bytes;
+}
+
+static int open_image_disk(const struct warden *w, const char *digest)
+{
+    char path[sizeof("images/store/") + PLAN_IMAGE_SIZE];
+    snprintf(path, sizeof(path), "images/store/%s", digest);
+    _cleanup_close_ int dir = mount_open_host(w->host_ns_fd, w->own_ns_fd, w->store_fd, path, true);
+    int fd = dir < 0 ? -1 : openat(dir, "disk", O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+/* An image is a disk of the machine's instead of a tree of the host's. Above it goes a disk that
+ * keeps an overlay's marks, which the memory of Debian's kernel does not. */
+static int use_image(struct cell *s, struct plan_reply *reply)
+{
+    struct child_order *o = &s->order;
+    if (host_of(s->warden)->machine.n_drives) {
+        snprintf(reply->message, sizeof(reply->message),
+                 "the root of an image does not show the drives that the operator's file names");
+        return -EOPNOTSUPP;
+    }
+    int fd = open_image_disk(s->warden, s->plan.image);
+    if (fd < 0) {
+        snprintf(reply->message, sizeof(reply->message),
+                 "there is no disk of image sha256:%.12s…: images_disks makes one when an image is "
+                 "fetched, or fetched again after its removal",
+                 s->plan.image);
+        return -EOPNOTSUPP;
+    }
+    container_of(s, struct vm_cell, cell)->image_fd = fd;
+    fd_close(&s->trees.image);
+    o->image_from_fd = 0;
+    o->image_disk = 1;
+    if (!o->disk_from_fd && s->warden->disks.usable) {
+        o->disk_from_fd = 1;
+        s->mechanism[WALL_DISK] = MECHANISM_LOOP;
+    }
+    return 0;
+}
+
+static void vm_end(struct cell *s)
+{
+    vm_snapshot_end(s);
+    vm_socket_end(s);
+    if (s->order.image_disk)
+        fd_close(&container_of(s, struct vm_cell, cell)->image_fd);
+}
+
 /* The guest's disk is in its memory where it fits, or a file on a disk image of the cell's. */
 static int vm_apply_limits(struct cell *s, const struct plan *p, const struct limits *limits,
                            struct plan_reply *reply)
 {
+    const struct limits *usual = &s->warden->usual_limits;
     struct limits inner = *limits;
     bool small = inner.memory_bytes && inner.memory_bytes < VM_MIN_BYTES;
     if (small && !p->weaker[WALL_MEMORY])
         return limits_refuse(reply, WALL_MEMORY, -ERANGE,
                              "a virtual machine needs at least 128 MiB");
-    if (small)
-        inner.memory_bytes = VM_MIN_BYTES;
-    if (!inner.memory_bytes)
-        inner.memory_bytes = VM_DEFAULT_BYTES;
+    inner.memory_bytes = vm_memory_bytes(limits);
     int r = apply_groups(s, p, &inner, reply);
     if (r < 0)
         return r;
     if (small)
         s->mechanism[WALL_MEMORY] = MECHANISM_NONE;
+    container_of(s, struct vm_cell, cell)->usual_disk =
+        limits->disk_bytes == usual->disk_bytes && limits->disk_inodes == usual->disk_inodes;
     inner.memory_bytes -= VM_KERNEL_BYTES;
-    return limits_apply_disk(s, p, &inner, reply);
+    r = limits_apply_disk(s, p, &inner, reply);
+    return r < 0 || s->trees.image < 0 ? r : use_image(s, reply);
 }
 
 /* The machine's files are a mount more, of the sandbox that the emulator is in. */
@@ -189,22 +233,29 @@ static int vm_send_order(struct cell *s)
 {
     const struct warden *w = s->warden;
     struct child_order *o = &s->order;
-    int tree = mount_open_host(w->host_ns_fd, w->own_ns_fd, host_of(w)->dir_fd, "", true);
+    int tree = vm_files_tree(w);
     if (tree < 0)
         return tree;
     s->trees.mounts[0] = tree;
     o->n_mounts = 1;
     snprintf(o->mounts[0].target, sizeof(o->mounts[0].target), "%s", VM_FILES_DIR);
+    vm_snapshot_choose(s);
     return cell_send_child_order(s);
+}
+
+static void vm_describe(const struct cell *s, struct plan_reply *ret)
+{
+    ret->features = s->order.origin == VM_RESTORED ? FEATURE_RESTORED : 0;
 }
 
 const struct cell_ops cell_vm = {
     .name = "microvm",
-    .size = sizeof(struct cell),
+    .size = sizeof(struct vm_cell),
     .open_host = vm_open_host,
     .start_host = vm_start_host,
     .close_host = vm_close_host,
     .needs_namespaces = true,
+    .has_proxy = true,
     .takes = vm_takes,
     .check = vm_check,
     .features = vm_features,
@@ -221,7 +272,11 @@ const struct cell_ops cell_vm = {
     .apply_limits = vm_apply_limits,
     .describe_walls = vm_describe_walls,
     .send_order = vm_send_order,
+    .send_more = vm_send_files,
     .kill = cell_kill_process,
     .freeze = cell_freeze_group,
     .read_stats = cell_read_group_stats,
+    .describe = vm_describe,
+    .announce = vm_socket_announce,
+    .end = vm_end,
 };

@@ -16,13 +16,15 @@ static int send_start(const struct child_template *t, const struct child_order *
     struct vm_start start = {
         .n_filter = t->other_seccomp->len,
         .user_limits = t->user_limits,
+        .machine = *(const struct machine_config *)t->other_config,
         .child = *o,
     };
     start.child.n_mounts = 0; /* those are the emulator's */
     int r = fd_write_all(fd, &start, sizeof(start));
-    return r < 0 ? r
-                 : fd_write_all(fd, t->other_seccomp->filter,
-                                t->other_seccomp->len * sizeof(*t->other_seccomp->filter));
+    if (r < 0)
+        return r;
+    return fd_write_all(fd, t->other_seccomp->filter,
+                        t->other_seccomp->len * sizeof(*t->other_seccomp->filter));
 }
 
 void vm_become_vmm(const struct child_template *t, const struct child_order *o)

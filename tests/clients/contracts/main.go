@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decodes the answers of the three contracts as their own Go clients do: with encoding/json into structs of exact types.
 // One fraction where a client has an integer makes a whole answer unreadable to it.
-// Usage: contracts BASE_URL. Prints a line per check and ends with exit status 1 when one failed.
+// Usage: contracts BASE_URL MAS_SANDBOXD. Prints a line per check and ends with exit status 1 when one failed.
 package main
 
 import (
@@ -11,6 +11,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
+	"strings"
 )
 
 // --- MAS
@@ -33,6 +35,38 @@ type executeResponse struct {
 	ExitCode   int            `json:"exit_code"`
 	Usage      *usage         `json:"usage"`
 	Stderr     string         `json:"stderr"`
+}
+
+// The library's policy has no JSON tags: its members go out in CamelCase, all of them, unset ones as null or zero.
+type policy struct {
+	AllowedTools []string
+	AllowedCaps  []string
+	Workdir      string
+	AllowedPaths []string
+	EnvWhitelist []string
+	Network      struct {
+		Enabled      bool
+		AllowedHosts []string
+	}
+	Timeout       int64
+	MemoryLimit   uint64
+	MaxConcurrent int
+}
+
+// One call over standard input and output.
+type lineRequest struct {
+	ID     string         `json:"id"`
+	Tool   string         `json:"tool"`
+	Args   map[string]any `json:"args"`
+	Policy policy         `json:"policy"`
+}
+
+type lineResponse struct {
+	ID       string         `json:"id"`
+	Result   map[string]any `json:"result"`
+	Error    string         `json:"error"`
+	ExitCode int            `json:"exit_code"`
+	Duration string         `json:"duration"`
 }
 
 type createResponse struct {
@@ -125,22 +159,17 @@ func call(method, url string, body any, into any) bool {
 
 func mas(base string) {
 	var made createResponse
-	call("POST", base+"/v1/sandbox/create", map[string]any{}, &made)
+	call("POST", base+"/v1/sandbox/create", map[string]any{"policy": policy{}, "resources": map[string]any{}}, &made)
 	check(made.Status == "ok" && made.SandboxID != "", "a MAS sandbox is made")
 	for _, sandboxID := range []string{"", made.SandboxID} {
 		var got executeResponse
-		request := map[string]any{"sandbox_id": sandboxID, "tool_call_id": "c1",
-			"tool": map[string]any{"name": "calculator", "args": map[string]any{"expression": "15*8+7"}}}
+		request := map[string]any{"sandbox_id": sandboxID, "tool_call_id": "c1", "trace": map[string]any{},
+			"policy": policy{AllowedTools: []string{"calculator"}},
+			"tool":   map[string]any{"name": "calculator", "args": map[string]any{"expression": "15*8+7"}}}
 		call("POST", base+"/v1/sandbox/execute", request, &got)
 		check(got.Status == "ok" && got.Result["result"] == 127.0 && got.ToolCallID == "c1", "the calculator in '%s' says 127", sandboxID)
-		// The library's policy has no JSON tags: its members go out in CamelCase, unset ones as null or zero.
 		var refused executeResponse
-		request["policy"] = struct {
-			AllowedTools []string
-			AllowedCaps  []string
-			Workdir      string
-			Timeout      int64
-		}{AllowedTools: []string{"fetch"}}
+		request["policy"] = policy{AllowedTools: []string{"fetch"}}
 		call("POST", base+"/v1/sandbox/execute", request, &refused)
 		check(refused.Status == "error" && refused.Error != nil && refused.Error.Code == "policy_denied", "a refusal is readable too")
 	}
@@ -186,8 +215,35 @@ func actions(base string) {
 	check(found, "and the log has its own type")
 }
 
+// lines makes one call as the library does without a server: a process for each call, its output and errors in one, of
+// which the last line that is an answer counts.
+func lines(sandboxd string) {
+	for _, tool := range []string{"calculator", "nosuch"} {
+		text, _ := json.Marshal(lineRequest{ID: "c1", Tool: tool, Args: map[string]any{"expression": "15*8+7"},
+			Policy: policy{AllowedTools: []string{"calculator"}}})
+		command := exec.Command(sandboxd)
+		command.Stdin = strings.NewReader(string(text) + "\n")
+		output, err := command.CombinedOutput()
+		var got *lineResponse
+		all := strings.Split(strings.TrimSpace(string(output)), "\n")
+		for i := len(all) - 1; i >= 0 && got == nil; i-- {
+			var one lineResponse
+			if json.Unmarshal([]byte(all[i]), &one) == nil {
+				got = &one
+			}
+		}
+		check(err == nil && got != nil && got.ID == "c1" && got.Duration != "", "a process for one call answers it: %v %q", err, output)
+		if got != nil && tool == "calculator" {
+			check(got.Error == "" && got.Result["result"] == 127.0, "the calculator over a line says 127")
+		} else if got != nil {
+			check(got.Error != "" && got.ExitCode != 0, "a refusal over a line is an error in words: %s", got.Error)
+		}
+	}
+}
+
 func main() {
 	mas(os.Args[1])
+	lines(os.Args[2])
 	sbx(os.Args[1])
 	actions(os.Args[1])
 	if failed {

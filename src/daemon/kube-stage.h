@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the broker of a cluster is handed. */
+#pragma once
+
+struct config;
+struct error;
+
+/* Reads the access that the configuration names, as the operator, and seals it with the ceiling in
+ * a memory file, of which the control plane gets nothing. The descriptor; -1 where no cluster is
+ * configured; or less with err set. */
+int kube_stage_seal(const struct config *c, struct error *err);

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stream to the link of a sandbox, by one held exec: the control plane has one end of a pair of
+ * sockets, the other one is pumped here. What one side does not take stays with the other: nothing
+ * is queued beyond one buffer each way. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "kube/broker-internal.h"
+#include "kube/ceiling.h"
+#include "kube/exec.h"
+#include "kube/manifest.h"
+
+#define OPEN_MS     10000
+#define PING_MS     20000
+#define SILENCE_MS  40000
+#define BUFFER_MAX  (1u << 20)
+#define PAUSE_ABOVE (256u << 10)
+#define READ_SIZE   32768
+
+struct carrier {
+    struct list node;
+    struct kube_broker *broker;
+    struct kube_exec *exec;
+    uint64_t tag;
+    char id[KUBE_ID_SIZE];
+    int fd; /* ours of the pair; -1 before it is open */
+    uv_poll_t poll;
+    struct strbuf out;    /* from the link, for the control plane */
+    char error_text[200]; /* what the attached program says on standard error */
+    bool open, ended, input_blocked;
+};
+
+static void carrier_poll(struct carrier *c);
+
+static void on_carrier_closed(uv_handle_t *h)
+{
+    struct carrier *c = h->data;
+    struct kube_broker *b = c->broker;
+    fd_close(&c->fd);
+    strbuf_done(&c->out);
+    free(c);
+    if (--b->n_open == 0)
+        free(b);
+}
+
+/* Closing our end is how the control plane learns of it. */
+static void carrier_end(struct carrier *c)
+{
+    if (c->ended)
+        return;
+    c->ended = true;
+    kube_exec_cancel(steal_ptr(c->exec));
+    list_remove(&c->node);
+    if (c->open) {
+        uv_poll_stop(&c->poll);
+        uv_close((uv_handle_t *)&c->poll, on_carrier_closed);
+        return;
+    }
+    strbuf_done(&c->out);
+    c->broker->n_open--; /* the broker itself is one of them */
+    free(c);
+}
+
+static void answer_connect(struct carrier *c, const struct error *err, int fd)
+{
+    struct kube_reply r = {.kind = KUBE_ANSWERED, .tag = c->tag};
+    snprintf(r.id, sizeof(r.id), "%s", c->id);
+    if (err) {
+        r.error = err->code;
+        snprintf(r.message, sizeof(r.message), "%s", err->message);
+    }
+    broker_send(c->broker, &r, fd);
+}
+
+/* --- to the control plane */
+
+static void flush_out(struct carrier *c)
+{
+    while (c->out.len) {
+        ssize_t n = send(c->fd, c->out.data, c->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            break;
+        if (n < 0) {
+            carrier_end(c);
+            return;
+        }
+        strbuf_consume(&c->out, (size_t)n);
+    }
+    kube_exec_pause(c->exec, c->out.len > PAUSE_ABOVE);
+    carrier_poll(c);
+}
+
+static void on_link_output(void *data, unsigned channel, const void *bytes, size_t len)
+{
+    struct carrier *c = data;
+    if (channel == KUBE_STDERR) {
+        size_t at = strlen(c->error_text), room = sizeof(c->error_text) - 1 - at;
+        memcpy(c->error_text + at, bytes, len < room ? len : room);
+        return;
+    }
+    if (c->ended || !c->open)
+        return;
+    if (strbuf_append(&c->out, bytes, len) < 0) {
+        carrier_end(c); /* more than a pause can hold back: it does not keep to the protocol */
+        return;
+    }
+    flush_out(c);
+}
+
+/* --- to the link */
+
+static void read_input(struct carrier *c)
+{
+    char bytes[READ_SIZE];
+    while (!c->input_blocked && !c->ended) {
+        /* Looked at before it is taken, because a link that is busy takes nothing. */
+        ssize_t n = recv(c->fd, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_PEEK);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n <= 0) {
+            carrier_end(c);
+            return;
+        }
+        int r = kube_exec_write(c->exec, bytes, (size_t)n);
+        if (r == -EAGAIN) {
+            c->input_blocked = true;
+            return;
+        }
+        if (r < 0 || recv(c->fd, bytes, (size_t)n, MSG_DONTWAIT) != n) {
+            carrier_end(c);
+            return;
+        }
+    }
+}
+
+static void on_carrier_ready(uv_poll_t *p, int status, int events)
+{
+    struct carrier *c = p->data;
+    if (status < 0) {
+        carrier_end(c);
+        return;
+    }
+    if (events & UV_WRITABLE && c->out.len)
+        flush_out(c);
+    if (!c->ended && events & (UV_READABLE | UV_DISCONNECT))
+        read_input(c);
+    if (!c->ended)
+        carrier_poll(c);
+}
+
+static void carrier_poll(struct carrier *c)
+{
+    if (!c->ended)
+        uv_poll_start(&c->poll,
+                      (c->input_blocked ? 0 : UV_READABLE) | (c->out.len ? UV_WRITABLE : 0) |
+                          UV_DISCONNECT,
+                      on_carrier_ready);
+}
+
+static void on_link_writable(void *data)
+{
+    struct carrier *c = data;
+    c->input_blocked = false;
+    read_input(c);
+    if (!c->ended)
+        carrier_poll(c);
+}
+
+/* --- its beginning and end */
+
+static void on_link_open(void *data)
+{
+    struct carrier *c = data;
+    int pair[2];
+    struct error err = {0};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0) {
+        error_set(&err, ERROR_INTERNAL, errno, "a stream to sandbox %s", c->id);
+        answer_connect(c, &err, -1);
+        carrier_end(c);
+        return;
+    }
+    c->fd = pair[0];
+    c->poll.data = c;
+    uv_poll_init(c->broker->o.loop, &c->poll, c->fd);
+    c->open = true;
+    fd_set_nonblock(pair[1], false);
+    answer_connect(c, NULL, pair[1]);
+    carrier_poll(c);
+}
+
+static void on_link_end(void *data, const struct kube_result *refusal, const struct kube_exit *exit)
+{
+    struct carrier *c = data;
+    struct error err = {0};
+    c->exec = NULL;
+    if (!c->open) {
+        const struct kube_result *why = refusal->outcome == KUBE_DONE ? &exit->why : refusal;
+        error_set(&err, broker_error_code(why->outcome), 0, "sandbox %s: %s", c->id, why->message);
+        if (!err.code)
+            err.code = ERROR_UNAVAILABLE;
+        answer_connect(c, &err, -1);
+    } else {
+        log_info("a stream to a sandbox ended id=%s code=%d message=%s %s", c->id, exit->code,
+                 exit->why.message, c->error_text);
+    }
+    carrier_end(c);
+}
+
+void carrier_start(struct kube_broker *b, const struct kube_order *order)
+{
+    static const struct kube_exec_events events = {.on_open = on_link_open,
+                                                   .on_output = on_link_output,
+                                                   .on_writable = on_link_writable,
+                                                   .on_end = on_link_end};
+    static const char *const command[] = {"/mas-link", "--attach", NULL};
+    char space[80];
+    snprintf(space, sizeof(space), "%s%s", b->o.ceiling->prefix, order->id);
+    struct carrier *c = new0(struct carrier);
+    c->broker = b;
+    c->tag = order->tag;
+    c->fd = -1;
+    snprintf(c->id, sizeof(c->id), "%s", order->id);
+    strbuf_init(&c->out, BUFFER_MAX);
+    list_append(&b->carriers, &c->node);
+    b->n_open++;
+    struct kube_exec_options options = {.namespace_ = space,
+                                        .pod = KUBE_POD_NAME,
+                                        .container = KUBE_LINK_CONTAINER,
+                                        .command = command,
+                                        .input = true,
+                                        .open_ms = OPEN_MS,
+                                        .ping_ms = PING_MS,
+                                        .silence_ms = SILENCE_MS};
+    c->exec = kube_exec_start(b->o.client, &options, &events, c);
+}
+
+void carriers_end(struct kube_broker *b)
+{
+    list_for_each_safe(c, &b->carriers, struct carrier, node)
+        carrier_end(c);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Creating and deleting a sandbox's objects.
+ *
+ * A POST without an answer may have been carried out: its object is looked up first, by its fixed
+ * name, and counts if it is ours. So does one that is said to exist already. Of a namespace that is
+ * not ours nothing is touched. What a failed create has made goes with its namespace, but only if
+ * this task made that. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "kube/broker-internal.h"
+#include "kube/ceiling.h"
+#include "kube/manifest.h"
+#include "kube/query.h"
+
+#define PATH_SIZE 400
+
+static void create_next(struct broker_task *t);
+static void create_again(void *data);
+
+/* --- one object */
+
+static void object_path(const struct broker_task *t, struct strbuf *path)
+{
+    char name[80];
+    kube_manifest_collection(t->object, t->broker->o.ceiling, &t->order, path);
+    strbuf_printf(
+        path, "/%s",
+        kube_manifest_name(t->object, t->broker->o.ceiling, &t->order, name, sizeof(name)));
+}
+
+static void keep_uid(struct broker_task *t, const json_t *object)
+{
+    const char *uid = json_member_text(json_object_get(object, "metadata"), "uid");
+    if (t->object == KUBE_OBJECT_NAMESPACE)
+        snprintf(t->space_uid, sizeof(t->space_uid), "%s", uid);
+    else if (t->object == KUBE_OBJECT_POD)
+        snprintf(t->pod_uid, sizeof(t->pod_uid), "%s", uid);
+}
+
+static void create_fail(struct broker_task *t, enum error_code code, const char *what,
+                        const char *why)
+{
+    error_set(&t->failure, code, 0, "%s: %s", what, why);
+    task_undo_create(t);
+}
+
+static void on_looked(void *data, const struct kube_answer *answer)
+{
+    struct broker_task *t = data;
+    const struct kube_result *r = &answer->result;
+    t->call = NULL;
+    if (r->outcome == KUBE_NOT_FOUND) {
+        create_next(t);
+    } else if (r->outcome != KUBE_DONE) {
+        if (task_is_late(t) || !(kube_is_unknown(r->outcome) || r->outcome == KUBE_BUSY))
+            create_fail(t, broker_error_code(r->outcome), "look at what exists", r->message);
+        else
+            task_wait(t, r->retry_after_s, create_again);
+    } else if (!kube_manifest_is_ours(answer->object, t->broker->o.ceiling, &t->order)) {
+        create_fail(t, ERROR_CONFLICT, "its namespace",
+                    "it exists and is not of this daemon; it was not touched");
+    } else if (*json_member_text(json_object_get(answer->object, "metadata"),
+                                 "deletionTimestamp")) {
+        create_fail(t, ERROR_CONFLICT, "its namespace", "it is being deleted");
+    } else {
+        keep_uid(t, answer->object);
+        t->object++;
+        create_next(t);
+    }
+}
+
+static void look_up(struct broker_task *t)
+{
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
+    object_path(t, &path);
+    t->looking = true;
+    task_call(t, "GET", path.data, NULL, on_looked);
+}
+
+static void create_again(void *data)
+{
+    look_up(data);
+}
+
+void task_retry_create(struct broker_task *t)
+{
+    task_wait(t, 0, create_again);
+}
+
+static void on_posted(void *data, const struct kube_answer *answer)
+{
+    struct broker_task *t = data;
+    const struct kube_result *r = &answer->result;
+    t->call = NULL;
+    switch (r->outcome) {
+    case KUBE_DONE:
+        keep_uid(t, answer->object);
+        t->made |= t->object == KUBE_OBJECT_NAMESPACE;
+        t->object++;
+        t->tries = 0;
+        create_next(t);
+        return;
+    case KUBE_EXISTS:
+        look_up(t);
+        return;
+    case KUBE_FORBIDDEN:
+        task_explain_forbidden(t, r);
+        return;
+    case KUBE_TERMINATING:
+        create_fail(t, ERROR_CONFLICT, "its namespace", "it is being deleted");
+        return;
+    default:
+        break;
+    }
+    bool again =
+        kube_is_unknown(r->outcome) || r->outcome == KUBE_BUSY || r->outcome == KUBE_FAILED;
+    bool hopeless = r->outcome == KUBE_UNTRUSTED;
+    t->retry_after_s = r->retry_after_s;
+    if (again && !hopeless && !task_is_late(t))
+        task_wait(t, r->retry_after_s, create_again);
+    else
+        create_fail(t, broker_error_code(r->outcome), r->field[0] ? r->field : "the cluster",
+                    r->message);
+}
+
+static void create_next(struct broker_task *t)
+{
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
+    _cleanup_json_ json_t *object = NULL;
+    while (t->object < _KUBE_OBJECT_MAX &&
+           !(object = kube_manifest(t->object, t->broker->o.ceiling, &t->order)))
+        t->object++;
+    if (!object) {
+        task_finish(t, NULL);
+        return;
+    }
+    if (task_is_late(t)) {
+        create_fail(t, ERROR_TIMEOUT, "the cluster", "its objects were not made in time");
+        return;
+    }
+    t->looking = false;
+    kube_manifest_collection(t->object, t->broker->o.ceiling, &t->order, &path);
+    kube_query_add(&path, "fieldValidation", "Strict");
+    task_call(t, "POST", path.data, object, on_posted);
+}
+
+void task_start_create(struct broker_task *t)
+{
+    create_next(t);
+}
+
+/* --- deleting a namespace that is ours */
+
+static void namespace_path(const struct broker_task *t, char path[PATH_SIZE])
+{
+    snprintf(path, PATH_SIZE, "/api/v1/namespaces/%s%s", t->broker->o.ceiling->prefix, t->order.id);
+}
+
+static void send_delete(struct broker_task *t,
+                        void (*on_done)(void *data, const struct kube_answer *answer))
+{
+    char path[PATH_SIZE];
+    namespace_path(t, path);
+    _cleanup_json_ json_t *body =
+        json_pack("{s:s, s:s, s:{s:s}, s:s}", "apiVersion", "v1", "kind", "DeleteOptions",
+                  "preconditions", "uid", t->space_uid, "propagationPolicy", "Background");
+    task_call(t, "DELETE", path, body, on_done);
+}
+
+/* The failure is what is told, whatever this comes to. */
+static void on_undone(void *data, const struct kube_answer *answer)
+{
+    struct broker_task *t = data;
+    t->call = NULL;
+    if (answer->result.outcome != KUBE_DONE && answer->result.outcome != KUBE_NOT_FOUND)
+        log_warn("a namespace of a failed create stays id=%s message=%s", t->order.id,
+                 answer->result.message);
+    task_finish(t, &t->failure);
+}
+
+void task_undo_create(struct broker_task *t)
+{
+    if (t->made)
+        send_delete(t, on_undone);
+    else
+        task_finish(t, &t->failure);
+}
+
+static void delete_look(void *data);
+
+static void on_deleted(void *data, const struct kube_answer *answer)
+{
+    struct broker_task *t = data;
+    enum kube_outcome o = answer->result.outcome;
+    t->call = NULL;
+    if (o == KUBE_DONE || o == KUBE_CONFLICT || o == KUBE_BUSY || o == KUBE_FAILED ||
+        kube_is_unknown(o))
+        task_wait(t, answer->result.retry_after_s, delete_look);
+    else if (o == KUBE_NOT_FOUND)
+        task_finish(t, NULL);
+    else
+        task_fail(t, &answer->result, "delete its namespace");
+}
+
+static void on_delete_looked(void *data, const struct kube_answer *answer)
+{
+    struct broker_task *t = data;
+    const struct kube_result *r = &answer->result;
+    const json_t *metadata = json_object_get(answer->object, "metadata");
+    struct error err = {0};
+    t->call = NULL;
+    if (r->outcome == KUBE_NOT_FOUND) {
+        task_finish(t, NULL);
+        return;
+    }
+    if (task_is_late(t) || (r->outcome != KUBE_DONE && !kube_is_unknown(r->outcome) &&
+                            r->outcome != KUBE_BUSY && r->outcome != KUBE_FAILED)) {
+        if (r->outcome == KUBE_DONE) {
+            const json_t *left =
+                json_object_get(json_object_get(answer->object, "spec"), "finalizers");
+            error_set(&err, ERROR_TIMEOUT, 0,
+                      "namespace %s%s is still being deleted (finalizers: %zu); it goes on",
+                      t->broker->o.ceiling->prefix, t->order.id, json_array_size(left));
+            task_finish(t, &err);
+        } else {
+            task_fail(t, r, "delete its namespace");
+        }
+        return;
+    }
+    if (r->outcome != KUBE_DONE) {
+        task_wait(t, r->retry_after_s, delete_look);
+    } else if (!kube_manifest_is_ours(answer->object, t->broker->o.ceiling, &t->order)) {
+        error_set(&err, ERROR_CONFLICT, 0,
+                  "namespace %s%s is not of this daemon; it was not touched",
+                  t->broker->o.ceiling->prefix, t->order.id);
+        task_finish(t, &err);
+    } else if (t->space_uid[0] && strcmp(t->space_uid, json_member_text(metadata, "uid")) != 0) {
+        task_finish(t, NULL); /* ours is gone, and its name was used again */
+    } else if (*json_member_text(metadata, "deletionTimestamp")) {
+        task_wait(t, 0, delete_look);
+    } else {
+        snprintf(t->space_uid, sizeof(t->space_uid), "%s", json_member_text(metadata, "uid"));
+        send_delete(t, on_deleted);
+    }
+}
+
+static void delete_look(void *data)
+{
+    struct broker_task *t = data;
+    char path[PATH_SIZE];
+    namespace_path(t, path);
+    task_call(t, "GET", path, NULL, on_delete_looked);
+}
+
+void task_start_delete(struct broker_task *t)
+{
+    delete_look(t);
+}

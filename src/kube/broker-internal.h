@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the broker share. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/list.h"
+#include "kube/broker.h"
+#include "kube/client.h"
+#include "kube/status.h"
+#include "loop/loop.h"
+#include "proto/kube.h"
+
+#define BROKER_TASKS_MAX 256
+
+struct kube_broker {
+    struct kube_broker_options o;
+    uv_poll_t poll;
+    bool ending; /* nothing is read or sent any more */
+    bool freed;  /* its memory goes with the last handle */
+    size_t n_open;
+    struct list tasks, carriers, queue; /* queue: replies that wait for room */
+    size_t n_tasks, n_queued;
+    struct kube_watch *watch;
+    struct map *pods; /* struct known_pod by id */
+    bool synced;
+};
+
+/* One order on its way. The memory is freed by task_finish() and by the broker's end. */
+struct broker_task {
+    struct list node;
+    struct kube_broker *broker;
+    struct kube_order order;
+    struct kube_call *call;
+    struct loop_timer timer;
+    int64_t deadline_ms;
+    /* of a create */
+    int object;   /* enum kube_object */
+    bool looking; /* a GET is under way, not a POST */
+    bool made;    /* the namespace is of this task, and goes with a failure */
+    char space_uid[KUBE_NAME_SIZE], pod_uid[KUBE_NAME_SIZE];
+    unsigned tries;
+    struct error failure; /* why it is being undone */
+    uint32_t retry_after_s;
+    /* of an answer that was forbidden, and of a probe */
+    unsigned question;
+    struct kube_result forbidden;
+    char version[KUBE_NAME_SIZE], missing[300];
+};
+
+/* Answers the order and frees the task. */
+void task_finish(struct broker_task *t, const struct error *err);
+/* The same with what a call came to, in the words of a caller. */
+void task_fail(struct broker_task *t, const struct kube_result *why, const char *what);
+enum error_code broker_error_code(enum kube_outcome outcome);
+/* Sends a request of which on_done is told; one at a time per task. body is borrowed. */
+void task_call(struct broker_task *t, const char *method, const char *path, const json_t *body,
+               void (*on_done)(void *data, const struct kube_answer *answer));
+/* Calls go_on after a while: after as long as the server asked for, or a growing pause. */
+void task_wait(struct broker_task *t, uint32_t retry_after_s, void (*go_on)(void *data));
+bool task_is_late(const struct broker_task *t);
+/* -errno where the control plane does not read. Takes fd (-1: none). */
+void broker_send(struct kube_broker *b, const struct kube_reply *reply, int fd);
+
+void task_start_create(struct broker_task *t);
+void task_start_delete(struct broker_task *t);
+void task_start_probe(struct broker_task *t);
+/* Finds out which of its meanings a 403 to a create has, and fails it with that; or, where waiting
+ * helps, tries again. */
+void task_explain_forbidden(struct broker_task *t, const struct kube_result *why);
+/* A create ends with t->failure, once what it made is gone; or looks again after a pause. */
+void task_undo_create(struct broker_task *t);
+void task_retry_create(struct broker_task *t);
+/* A stream to the link of a sandbox; answers by itself. */
+void carrier_start(struct kube_broker *b, const struct kube_order *order);
+void carriers_end(struct kube_broker *b);

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Is the cluster there, which version is it, and does the broker have the rights that its orders
+ * need: asked one by one, so that the answer names those that are missing. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "kube/broker-internal.h"
+
+/* The oldest with sidecars (an init container that restarts) on by default. */
+#define OLDEST_MINOR 29
+
+static const struct {
+    const char *verb, *group, *resource, *part;
+} rights[] = {
+    {"create", "", "namespaces", NULL},
+    {"get", "", "namespaces", NULL},
+    {"delete", "", "namespaces", NULL},
+    {"create", "", "pods", NULL},
+    {"get", "", "pods", NULL},
+    {"list", "", "pods", NULL},
+    {"watch", "", "pods", NULL},
+    {"create", "", "pods", "exec"},
+    {"get", "", "pods", "exec"},
+    {"create", "", "serviceaccounts", NULL},
+    {"get", "", "serviceaccounts", NULL},
+    {"create", "networking.k8s.io", "networkpolicies", NULL},
+    {"get", "networking.k8s.io", "networkpolicies", NULL},
+    {"list", "", "resourcequotas", NULL},
+    {"get", "node.k8s.io", "runtimeclasses", NULL},
+};
+
+static void ask_right(struct broker_task *t);
+
+static void end_probe(struct broker_task *t)
+{
+    struct error err = {0};
+    if (t->missing[0])
+        error_set(&err, ERROR_UNAVAILABLE, 0, "%s: the broker has no right to: %s", t->version,
+                  t->missing);
+    task_finish(t, &err);
+}
+
+static void on_right(void *data, const struct kube_answer *answer)
+{
+    struct broker_task *t = data;
+    const json_t *status = json_object_get(answer->object, "status");
+    size_t i = t->question, at = strlen(t->missing);
+    t->call = NULL;
+    if (answer->result.outcome != KUBE_DONE) {
+        task_fail(t, &answer->result, "ask for rights");
+        return;
+    }
+    if (!json_is_true(json_object_get(status, "allowed")))
+        snprintf(t->missing + at, sizeof(t->missing) - at, "%s%s %s%s%s", at ? ", " : "",
+                 rights[i].verb, rights[i].resource, rights[i].part ? "/" : "",
+                 rights[i].part ? rights[i].part : "");
+    t->question++;
+    ask_right(t);
+}
+
+static void ask_right(struct broker_task *t)
+{
+    if (t->question == ELEMENTS(rights)) {
+        end_probe(t);
+        return;
+    }
+    size_t i = t->question;
+    _cleanup_json_ json_t *review =
+        json_pack("{s:s, s:s, s:{s:{s:s, s:s, s:s, s:s}}}", "apiVersion", "authorization.k8s.io/v1",
+                  "kind", "SelfSubjectAccessReview", "spec", "resourceAttributes", "verb",
+                  rights[i].verb, "group", rights[i].group, "resource", rights[i].resource,
+                  "subresource", rights[i].part ? rights[i].part : "");
+    task_call(t, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review,
+              on_right);
+}
+
+static void on_version(void *data, const struct kube_answer *answer)
+{
+    struct broker_task *t = data;
+    struct error err = {0};
+    t->call = NULL;
+    if (answer->result.outcome != KUBE_DONE) {
+        task_fail(t, &answer->result, "ask for its version");
+        return;
+    }
+    const char *major = json_member_text(answer->object, "major");
+    const char *minor = json_member_text(answer->object, "minor"); /* "29+" with some */
+    snprintf(t->version, sizeof(t->version), "Kubernetes %.40s",
+             json_member_text(answer->object, "gitVersion"));
+    if (strcmp(major, "1") == 0 && atoi(minor) < OLDEST_MINOR) {
+        error_set(&err, ERROR_UNSUPPORTED, 0, "%s is older than 1.%d", t->version, OLDEST_MINOR);
+        task_finish(t, &err);
+        return;
+    }
+    ask_right(t);
+}
+
+void task_start_probe(struct broker_task *t)
+{
+    task_call(t, "GET", "/version", NULL, on_version);
+}

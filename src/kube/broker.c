@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/broker.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/strbuf.h"
+#include "kube/broker-internal.h"
+#include "kube/ceiling.h"
+#include "kube/manifest.h"
+#include "kube/pod.h"
+#include "kube/query.h"
+#include "kube/watch.h"
+
+#define CALL_MS        15000
+#define TASK_MS        60000
+#define LIST_MS        30000
+#define HEARTBEAT_MS   150000
+#define SESSION_S      300
+#define PAUSE_MS       200
+#define PAUSE_MAX_MS   5000
+#define BODY_MAX       (256u << 10)
+#define QUEUE_MAX      65536 /* replies; a control plane that reads none of them is none */
+#define READS_PER_TURN 16
+
+struct queued_reply {
+    struct list node;
+    struct kube_reply reply;
+    int fd;
+};
+
+struct known_pod {
+    char *id;
+    struct kube_reply told;
+};
+
+/* --- replies */
+
+static void broker_end(struct kube_broker *b);
+static void on_sock_ready(uv_poll_t *p, int status, int events);
+
+static int send_now(struct kube_broker *b, const struct kube_reply *reply, int fd)
+{
+    ssize_t n = fd_send_msg(b->o.sock, reply, sizeof(*reply), &fd, fd < 0 ? 0 : 1);
+    return n < 0 ? (int)n : 0;
+}
+
+static void flush_queue(struct kube_broker *b)
+{
+    while (!list_empty(&b->queue) && !b->ending) {
+        struct queued_reply *q = container_of(b->queue.next, struct queued_reply, node);
+        int r = send_now(b, &q->reply, q->fd);
+        if (r == -EAGAIN)
+            break;
+        list_remove(&q->node);
+        b->n_queued--;
+        fd_close(&q->fd);
+        free(q);
+        if (r < 0)
+            broker_end(b);
+    }
+    if (!b->ending)
+        uv_poll_start(&b->poll, UV_READABLE | (list_empty(&b->queue) ? 0 : UV_WRITABLE),
+                      on_sock_ready);
+}
+
+void broker_send(struct kube_broker *b, const struct kube_reply *reply, int fd)
+{
+    if (b->ending || b->n_queued >= QUEUE_MAX) {
+        fd_close(&fd);
+        if (!b->ending)
+            broker_end(b);
+        return;
+    }
+    struct queued_reply *q = new0(struct queued_reply);
+    q->reply = *reply;
+    q->reply.version = KUBE_VERSION;
+    q->fd = fd;
+    list_append(&b->queue, &q->node);
+    b->n_queued++;
+    flush_queue(b);
+}
+
+/* --- tasks */
+
+enum error_code broker_error_code(enum kube_outcome outcome)
+{
+    switch (outcome) {
+    case KUBE_DONE:
+        return ERROR_NONE;
+    case KUBE_INVALID:
+        return ERROR_INVALID;
+    case KUBE_FORBIDDEN:
+        return ERROR_FORBIDDEN;
+    case KUBE_NOT_FOUND:
+        return ERROR_NOT_FOUND;
+    case KUBE_NO_API:
+        return ERROR_UNSUPPORTED;
+    case KUBE_TERMINATING:
+    case KUBE_EXISTS:
+    case KUBE_CONFLICT:
+        return ERROR_CONFLICT;
+    case KUBE_TOO_LARGE:
+        return ERROR_TOO_LARGE;
+    case KUBE_BUSY:
+        return ERROR_LIMIT;
+    case KUBE_LATE:
+        return ERROR_TIMEOUT;
+    default:
+        return ERROR_UNAVAILABLE;
+    }
+}
+
+static void on_task_closed(void *data)
+{
+    struct broker_task *t = data;
+    struct kube_broker *b = t->broker;
+    free(t);
+    if (--b->n_open == 0)
+        free(b);
+}
+
+static void task_free(struct broker_task *t)
+{
+    kube_call_cancel(steal_ptr(t->call));
+    list_remove(&t->node);
+    t->broker->n_tasks--;
+    loop_timer_close(&t->timer, on_task_closed, t);
+}
+
+void task_finish(struct broker_task *t, const struct error *err)
+{
+    struct kube_reply r = {.kind = KUBE_ANSWERED,
+                           .tag = t->order.tag,
+                           .generation = t->order.generation,
+                           .retry_after_s = t->retry_after_s};
+    snprintf(r.id, sizeof(r.id), "%s", t->order.id);
+    snprintf(r.uid, sizeof(r.uid), "%s", t->pod_uid);
+    if (err && error_is_set(err)) {
+        r.error = err->code;
+        snprintf(r.message, sizeof(r.message), "%s", err->message);
+    } else if (t->order.op == KUBE_PROBE) {
+        snprintf(r.message, sizeof(r.message), "%s", t->version);
+    }
+    broker_send(t->broker, &r, -1);
+    task_free(t);
+}
+
+void task_fail(struct broker_task *t, const struct kube_result *why, const char *what)
+{
+    struct error err = {0};
+    t->retry_after_s = why->retry_after_s;
+    error_set(&err, broker_error_code(why->outcome), 0, "%s: %s%s%s", what, why->message,
+              why->field[0] ? " at " : "", why->field);
+    task_finish(t, &err);
+}
+
+bool task_is_late(const struct broker_task *t)
+{
+    return clock_mono_ms() > t->deadline_ms;
+}
+
+void task_call(struct broker_task *t, const char *method, const char *path, const json_t *body,
+               void (*on_done)(void *data, const struct kube_answer *answer))
+{
+    const struct kube_call_events events = {.on_done = on_done};
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(BODY_MAX);
+    if (body)
+        json_format(body, &text);
+    struct kube_request request = {.method = method,
+                                   .path = path,
+                                   .content_type = "application/json",
+                                   .body = body ? text.data : NULL,
+                                   .body_len = text.len,
+                                   .deadline_ms = CALL_MS};
+    t->call = kube_call_start(t->broker->o.client, &request, &events, t);
+}
+
+void task_wait(struct broker_task *t, uint32_t retry_after_s, void (*go_on)(void *data))
+{
+    uint64_t pause = PAUSE_MS << (t->tries < 5 ? t->tries : 5);
+    t->tries++;
+    pause = pause > PAUSE_MAX_MS ? PAUSE_MAX_MS : pause;
+    t->timer.cb = go_on;
+    t->timer.data = t;
+    loop_timer_start(&t->timer, retry_after_s ? 1000ull * retry_after_s : pause);
+}
+
+/* --- list: what the watch knows */
+
+static void answer_list(struct kube_broker *b, const struct kube_order *o)
+{
+    struct kube_reply done = {.kind = KUBE_ANSWERED, .tag = o->tag};
+    size_t cursor = 0;
+    if (!b->synced) {
+        done.error = ERROR_UNAVAILABLE;
+        snprintf(done.message, sizeof(done.message), "the cluster has not told its pods yet");
+    }
+    for (struct known_pod *p; b->synced && (p = map_next(b->pods, &cursor));) {
+        struct kube_reply r = p->told;
+        r.kind = KUBE_LISTED;
+        r.tag = o->tag;
+        broker_send(b, &r, -1);
+    }
+    broker_send(b, &done, -1);
+}
+
+static void known_pod_free(struct known_pod *p)
+{
+    free(p->id);
+    free(p);
+}
+
+/* The watch is of all namespaces, and everybody who may make a pod in one may give it our labels. A
+ * sandbox's is the one with our name in the namespace of its id, where nobody else makes any. */
+static bool is_of_sandbox(const struct kube_broker *b, const struct kube_event *event,
+                          const char *id)
+{
+    size_t n = strlen(b->o.ceiling->prefix);
+    return strncmp(event->namespace_, b->o.ceiling->prefix, n) == 0 &&
+           strcmp(event->namespace_ + n, id) == 0 && strcmp(event->name, KUBE_POD_NAME) == 0;
+}
+
+/* An object of which only the name is left: the id is its namespace without the prefix. */
+static void read_vanished(struct kube_broker *b, const struct kube_event *event,
+                          struct kube_reply *r)
+{
+    size_t n = strlen(b->o.ceiling->prefix);
+    if (strncmp(event->namespace_, b->o.ceiling->prefix, n) == 0)
+        snprintf(r->id, sizeof(r->id), "%s", event->namespace_ + n);
+    snprintf(r->uid, sizeof(r->uid), "%s", event->uid);
+}
+
+static void on_pod_change(void *data, const struct kube_event *event)
+{
+    struct kube_broker *b = data;
+    struct kube_reply r = {.kind = KUBE_TOLD};
+    if (event->object)
+        kube_pod_read(event->object, &r);
+    else
+        read_vanished(b, event, &r);
+    if (!r.id[0] || !is_of_sandbox(b, event, r.id))
+        return;
+    struct known_pod *p = map_find(b->pods, r.id);
+    if (event->type == KUBE_DELETED) {
+        r.phase = KUBE_POD_NONE;
+        if (p) {
+            if (!r.reason[0]) { /* what was last known of it is why */
+                memcpy(r.reason, p->told.reason, sizeof(r.reason));
+                memcpy(r.message, p->told.message, sizeof(r.message));
+            }
+            map_remove(b->pods, r.id);
+            known_pod_free(p);
+        }
+    } else {
+        if (!p) {
+            p = new0(struct known_pod);
+            p->id = xstrdup(r.id);
+            map_put(b->pods, r.id, p);
+        }
+        p->told = r;
+    }
+    broker_send(b, &r, -1);
+}
+
+static void on_pods_synced(void *data)
+{
+    ((struct kube_broker *)data)->synced = true;
+}
+
+static void on_watch_trouble(void *data, const struct kube_result *result)
+{
+    (void)data;
+    log_warn("the watch of pods fails, and goes on outcome=%s message=%s",
+             kube_outcome_name(result->outcome), result->message);
+}
+
+static void start_watch(struct kube_broker *b)
+{
+    static const struct kube_watch_events events = {
+        .on_change = on_pod_change, .on_synced = on_pods_synced, .on_trouble = on_watch_trouble};
+    char selector[200];
+    snprintf(selector, sizeof(selector),
+             "app.kubernetes.io/managed-by=mas-sandbox,mas-sandbox/instance=%s",
+             b->o.ceiling->instance);
+    struct kube_watch_options options = {.path = "/api/v1/pods",
+                                         .label_selector = selector,
+                                         .list_ms = LIST_MS,
+                                         .heartbeat_ms = HEARTBEAT_MS,
+                                         .session_s = SESSION_S};
+    b->watch = kube_watch_new(b->o.client, &options, &events, b);
+}
+
+/* --- orders */
+
+static void answer_error(struct kube_broker *b, const struct kube_order *o, const struct error *err)
+{
+    struct kube_reply r = {.kind = KUBE_ANSWERED, .tag = o->tag, .error = err->code};
+    snprintf(r.id, sizeof(r.id), "%.*s", KUBE_ID_SIZE - 1, o->id);
+    snprintf(r.message, sizeof(r.message), "%s", err->message);
+    broker_send(b, &r, -1);
+}
+
+static bool is_being_worked_on(const struct kube_broker *b, const char *id)
+{
+    list_for_each(t, &b->tasks, struct broker_task, node)
+        if (strcmp(t->order.id, id) == 0)
+            return true;
+    return false;
+}
+
+static void start_task(struct kube_broker *b, const struct kube_order *o,
+                       void (*start)(struct broker_task *t))
+{
+    struct error err = {0};
+    if (b->n_tasks >= BROKER_TASKS_MAX)
+        error_set(&err, ERROR_LIMIT, 0, "%d orders are under way", BROKER_TASKS_MAX);
+    else if (o->id[0] && is_being_worked_on(b, o->id))
+        error_set(&err, ERROR_CONFLICT, 0, "sandbox %s is being made or deleted", o->id);
+    if (error_is_set(&err)) {
+        answer_error(b, o, &err);
+        return;
+    }
+    struct broker_task *t = new0(struct broker_task);
+    t->broker = b;
+    t->order = *o;
+    t->deadline_ms = clock_mono_ms() + TASK_MS;
+    list_append(&b->tasks, &t->node);
+    b->n_tasks++;
+    b->n_open++;
+    loop_timer_init(&t->timer, b->o.loop, NULL, t);
+    start(t);
+}
+
+static void take_order(struct kube_broker *b, const struct kube_order *o)
+{
+    struct error err = {0};
+    if (kube_ceiling_check(b->o.ceiling, o, &err) < 0) {
+        log_warn("an order is refused op=%u: %s", o->op, err.message);
+        answer_error(b, o, &err);
+        return;
+    }
+    switch (o->op) {
+    case KUBE_PROBE:
+        return start_task(b, o, task_start_probe);
+    case KUBE_CREATE:
+        return start_task(b, o, task_start_create);
+    case KUBE_DELETE:
+        return start_task(b, o, task_start_delete);
+    case KUBE_LIST:
+        return answer_list(b, o);
+    case KUBE_CONNECT:
+        return carrier_start(b, o);
+    default:
+        return;
+    }
+}
+
+static void on_sock_ready(uv_poll_t *p, int status, int events)
+{
+    struct kube_broker *b = p->data;
+    (void)events;
+    for (int i = 0; i < READS_PER_TURN && !b->ending && status == 0; i++) {
+        static struct kube_order order; /* too large for a stack, and used up at once */
+        int fds[FD_PASS_MAX];
+        ssize_t n = fd_recv_msg(b->o.sock, &order, sizeof(order), fds);
+        if (n == -EAGAIN)
+            break;
+        for (size_t k = 0; n > 0 && k < FD_PASS_MAX; k++)
+            fd_close(&fds[k]); /* none belongs to any order */
+        if (n <= 0 && n != -EMSGSIZE) {
+            broker_end(b);
+            return;
+        }
+        if (n != sizeof(order)) {
+            struct error err = {0};
+            error_set(&err, ERROR_INVALID, 0, "this is no order");
+            order.tag = n >= 16 ? order.tag : 0;
+            order.id[0] = 0;
+            answer_error(b, &order, &err);
+            continue;
+        }
+        take_order(b, &order);
+    }
+    flush_queue(b);
+}
+
+/* --- the whole */
+
+static void on_poll_closed(uv_handle_t *h)
+{
+    struct kube_broker *b = h->data;
+    fd_close(&b->o.sock);
+    if (--b->n_open == 0)
+        free(b);
+}
+
+static void tell_end(void *data)
+{
+    struct kube_broker *b = data;
+    if (!b->freed && b->o.on_end)
+        b->o.on_end(b->o.data);
+    if (--b->n_open == 0)
+        free(b);
+}
+
+/* Told later, because whoever hears of it frees what the caller of this uses. */
+static void broker_end(struct kube_broker *b)
+{
+    if (b->ending)
+        return;
+    b->ending = true;
+    b->n_open++;
+    uv_poll_stop(&b->poll);
+    loop_defer(b->o.loop, tell_end, b);
+}
+
+struct kube_broker *kube_broker_new(const struct kube_broker_options *options)
+{
+    struct kube_broker *b = new0(struct kube_broker);
+    b->o = *options;
+    list_init(&b->tasks);
+    list_init(&b->carriers);
+    list_init(&b->queue);
+    b->pods = map_new();
+    b->n_open = 1;
+    b->poll.data = b;
+    fd_set_nonblock(b->o.sock, true);
+    if (uv_poll_init(options->loop, &b->poll, b->o.sock) < 0)
+        abort(); /* it is a socket */
+    uv_poll_start(&b->poll, UV_READABLE, on_sock_ready);
+    start_watch(b);
+    return b;
+}
+
+void kube_broker_free(struct kube_broker *b)
+{
+    size_t cursor = 0;
+    if (!b)
+        return;
+    b->ending = b->freed = true;
+    kube_watch_close(steal_ptr(b->watch));
+    list_for_each_safe(t, &b->tasks, struct broker_task, node)
+        task_free(t);
+    carriers_end(b);
+    for (struct known_pod *p; (p = map_next(b->pods, &cursor));)
+        known_pod_free(p);
+    map_free(b->pods);
+    while (!list_empty(&b->queue)) {
+        struct queued_reply *q = container_of(b->queue.next, struct queued_reply, node);
+        list_remove(&q->node);
+        fd_close(&q->fd);
+        free(q);
+    }
+    uv_close((uv_handle_t *)&b->poll, on_poll_closed);
+}

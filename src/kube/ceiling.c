@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/ceiling.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "proto/kube.h"
+
+#define LIST_MAX 256
+
+enum ceiling_type { AS_TEXT, AS_LIST, AS_NUMBER, AS_LARGE, AS_BOOL };
+
+static const struct {
+    const char *name;
+    enum ceiling_type type;
+    size_t offset;
+} members[] = {
+    {"prefix", AS_TEXT, offsetof(struct kube_ceiling, prefix)},
+    {"instance", AS_TEXT, offsetof(struct kube_ceiling, instance)},
+    {"images", AS_LIST, offsetof(struct kube_ceiling, images)},
+    {"runtime_classes", AS_LIST, offsetof(struct kube_ceiling, runtime_classes)},
+    {"storage_classes", AS_LIST, offsetof(struct kube_ceiling, storage_classes)},
+    {"networks", AS_LIST, offsetof(struct kube_ceiling, networks)},
+    {"link_image", AS_TEXT, offsetof(struct kube_ceiling, link_image)},
+    {"priority_class", AS_TEXT, offsetof(struct kube_ceiling, priority_class)},
+    {"uid_first", AS_NUMBER, offsetof(struct kube_ceiling, uid_first)},
+    {"uid_count", AS_NUMBER, offsetof(struct kube_ceiling, uid_count)},
+    {"cpu_millicores", AS_NUMBER, offsetof(struct kube_ceiling, cpu_millicores)},
+    {"memory_bytes", AS_LARGE, offsetof(struct kube_ceiling, memory_bytes)},
+    {"disk_bytes", AS_LARGE, offsetof(struct kube_ceiling, disk_bytes)},
+    {"node_disk", AS_BOOL, offsetof(struct kube_ceiling, node_disk)},
+    {"own_users", AS_BOOL, offsetof(struct kube_ceiling, own_users)},
+    {"writable_root", AS_BOOL, offsetof(struct kube_ceiling, writable_root)},
+};
+
+static void *member_of(const struct kube_ceiling *c, size_t i)
+{
+    return (char *)(uintptr_t)c + members[i].offset;
+}
+
+void kube_ceiling_done(struct kube_ceiling *c)
+{
+    for (size_t i = 0; i < ELEMENTS(members); i++) {
+        if (members[i].type == AS_TEXT)
+            free(*(char **)member_of(c, i));
+        else if (members[i].type == AS_LIST)
+            strv_free(*(char ***)member_of(c, i));
+    }
+    *c = (struct kube_ceiling){0};
+}
+
+static json_t *format_list(char *const *list)
+{
+    json_t *out = json_array();
+    for (; list && *list; list++)
+        json_array_append_new(out, json_string(*list));
+    return out;
+}
+
+static json_t *format_member(const struct kube_ceiling *c, size_t i)
+{
+    const char *text;
+    switch (members[i].type) {
+    case AS_TEXT:
+        text = *(char **)member_of(c, i);
+        return text ? json_string(text) : json_null();
+    case AS_LIST:
+        return format_list(*(char ***)member_of(c, i));
+    case AS_NUMBER:
+        return json_integer(*(uint32_t *)member_of(c, i));
+    case AS_LARGE:
+        return json_integer((json_int_t) * (uint64_t *)member_of(c, i));
+    default:
+        return json_boolean(*(bool *)member_of(c, i));
+    }
+}
+
+json_t *kube_ceiling_format(const struct kube_ceiling *c)
+{
+    json_t *out = json_object();
+    for (size_t i = 0; i < ELEMENTS(members); i++)
+        json_object_set_new(out, members[i].name, format_member(c, i));
+    return out;
+}
+
+static int parse_member(struct kube_ceiling *c, size_t i, const json_t *o, struct error *err)
+{
+    const char *text = NULL;
+    int64_t number = 0;
+    int r;
+    switch (members[i].type) {
+    case AS_TEXT:
+        r = json_member_string(o, members[i].name, &text, err);
+        *(char **)member_of(c, i) = text ? xstrdup(text) : NULL;
+        return r;
+    case AS_LIST:
+        return json_member_strv(o, members[i].name, LIST_MAX, (char ***)member_of(c, i), err);
+    case AS_NUMBER:
+        r = json_member_int(o, members[i].name, 0, UINT32_MAX, &number, err);
+        *(uint32_t *)member_of(c, i) = (uint32_t)number;
+        return r;
+    case AS_LARGE:
+        r = json_member_int(o, members[i].name, 0, (int64_t)KUBE_QUANTITY_MAX, &number, err);
+        *(uint64_t *)member_of(c, i) = (uint64_t)number;
+        return r;
+    default:
+        return json_member_bool(o, members[i].name, (bool *)member_of(c, i), err);
+    }
+}
+
+static int parse_networks(struct kube_ceiling *c, struct error *err)
+{
+    for (char **text = c->networks; text && *text; text++) {
+        if (c->n_ranges == NET_RANGES_MAX)
+            return error_set(err, ERROR_INVALID, 0, "networks: more than %d", NET_RANGES_MAX);
+        if (net_range_parse(*text, &c->ranges[c->n_ranges++]) < 0)
+            return error_set(err, ERROR_INVALID, 0, "networks: '%.80s' is not a network", *text);
+    }
+    return 0;
+}
+
+static int check_whole(const struct kube_ceiling *c, struct error *err)
+{
+    size_t n = c->prefix ? strlen(c->prefix) : 0;
+    if (n < 2 || n > 20 || c->prefix[n - 1] != '-')
+        return error_set(err, ERROR_INVALID, 0,
+                         "the prefix of namespaces has 2 to 20 characters and ends with '-'");
+    char start[24];
+    snprintf(start, sizeof(start), "%.*s", (int)(n - 1), c->prefix);
+    if (!kube_label_is_valid(start, 20))
+        return error_set(err, ERROR_INVALID, 0, "'%s' cannot begin a namespace", c->prefix);
+    if (!c->instance || !kube_label_is_valid(c->instance, 40))
+        return error_set(err, ERROR_INVALID, 0,
+                         "the instance needs a name of at most 40 letters, "
+                         "digits and '-'");
+    if (!c->link_image || !*c->link_image)
+        return error_set(err, ERROR_INVALID, 0, "no image for the link is named");
+    if (c->uid_first < 1000 || c->uid_count < 2 || c->uid_first > UINT32_MAX - c->uid_count)
+        return error_set(err, ERROR_INVALID, 0,
+                         "the range of user ids starts from 1000 on and has "
+                         "at least 2");
+    return 0;
+}
+
+int kube_ceiling_parse(struct kube_ceiling *ret, const json_t *object, struct error *err)
+{
+    _cleanup_kube_ceiling_ struct kube_ceiling c = {0};
+    int r = 0;
+    for (size_t i = 0; r >= 0 && i < ELEMENTS(members); i++)
+        r = parse_member(&c, i, object, err);
+    r = r < 0 ? r : parse_networks(&c, err);
+    r = r < 0 ? r : check_whole(&c, err);
+    if (r < 0)
+        return r;
+    *ret = c;
+    c = (struct kube_ceiling){0};
+    return 0;
+}
+
+/* --- one order */
+
+static bool is_listed(char *const *list, const char *name)
+{
+    for (; list && *list; list++)
+        if (strcmp(*list, name) == 0)
+            return true;
+    return false;
+}
+
+/* An entry that ends in '/' or ':' is a beginning; any other is the whole name. */
+static bool image_is_allowed(char *const *list, const char *image)
+{
+    for (; list && *list; list++) {
+        size_t n = strlen(*list);
+        bool begins = n && ((*list)[n - 1] == '/' || (*list)[n - 1] == ':');
+        if (begins ? strncmp(image, *list, n) == 0 : strcmp(image, *list) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int beyond(struct error *err, const char *what, const char *value)
+{
+    return error_set(err, ERROR_FORBIDDEN, EPERM, "%s '%.100s' is beyond what the operator allows",
+                     what, value);
+}
+
+static int check_volume(const struct kube_ceiling *c, const char *name,
+                        const struct kube_volume_order *v, struct error *err)
+{
+    if (v->bytes > c->disk_bytes)
+        return beyond(err, "the size of", name);
+    if (v->volume == KUBE_VOLUME_NODE && !c->node_disk)
+        return beyond(err, "a volume on the node's disk for", name);
+    if (v->volume != KUBE_VOLUME_CLAIM)
+        return 0;
+    return is_listed(c->storage_classes, v->storage_class[0] ? v->storage_class : "default")
+               ? 0
+               : beyond(err, "the storage class", v->storage_class);
+}
+
+static int check_networks(const struct kube_ceiling *c, const struct kube_order *o,
+                          struct error *err)
+{
+    for (uint32_t i = 0; i < o->n_ranges; i++) {
+        bool covered = false;
+        for (uint32_t k = 0; k < c->n_ranges; k++)
+            covered |= net_range_covers(&c->ranges[k], &o->ranges[i]);
+        char text[NET_RANGE_TEXT_SIZE];
+        net_range_format(&o->ranges[i], text);
+        if (!covered)
+            return beyond(err, "the network", text);
+    }
+    return 0;
+}
+
+static int check_create(const struct kube_ceiling *c, const struct kube_order *o, struct error *err)
+{
+    if (!image_is_allowed(c->images, o->image))
+        return beyond(err, "the image", o->image);
+    if (o->runtime_class[0] && !is_listed(c->runtime_classes, o->runtime_class))
+        return beyond(err, "the RuntimeClass", o->runtime_class);
+    if (o->memory_bytes > c->memory_bytes)
+        return beyond(err, "the limit of", "memory");
+    if (o->cpu_millicores > c->cpu_millicores)
+        return beyond(err, "the limit of", "cpu");
+    if (o->tmp_bytes > c->disk_bytes || o->home_bytes > c->disk_bytes)
+        return beyond(err, "the size of", "/tmp or /home/sandbox");
+    if (o->flags & KUBE_OWN_USERS && !c->own_users)
+        return beyond(err, "the flag", "own users");
+    if (o->flags & KUBE_WRITABLE_ROOT && !c->writable_root)
+        return beyond(err, "the flag", "writable root");
+    if (o->slot >= c->uid_count / 2)
+        return beyond(err, "the number of", "user ids");
+    int r = check_volume(c, "/workspace", &o->workspace, err);
+    r = r < 0 ? r : check_volume(c, "/cache", &o->cache, err);
+    return r < 0 ? r : check_networks(c, o, err);
+}
+
+int kube_ceiling_check(const struct kube_ceiling *c, const struct kube_order *o, struct error *err)
+{
+    if (!kube_order_is_valid(o))
+        return error_set(err, ERROR_INVALID, 0, "this is no order");
+    if (o->id[0] && strlen(c->prefix) + strlen(o->id) > 63)
+        return error_set(err, ERROR_INVALID, 0, "'%s%s' is too long for a namespace", c->prefix,
+                         o->id);
+    return o->op == KUBE_CREATE ? check_create(c, o, err) : 0;
+}

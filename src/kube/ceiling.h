@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the operator lets the broker make, read before a control plane existed: whatever an order
+ * says, nothing beyond it reaches the cluster. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/net.h"
+
+struct error;
+struct kube_order;
+
+struct kube_ceiling {
+    char *prefix;           /* of namespaces: "sbx-" */
+    char *instance;         /* whose objects are ours; a label's value */
+    char **images;          /* what an image may begin with; one that ends in neither '/' nor ':' is
+                               the whole of it */
+    char **runtime_classes; /* besides none */
+    char **storage_classes; /* of claims; NULL: no claims */
+    char *link_image;       /* of the containers that are ours */
+    char *priority_class;   /* NULL */
+    uint32_t uid_first, uid_count; /* user ids of sandboxes: two each */
+    uint32_t cpu_millicores;
+    uint64_t memory_bytes, disk_bytes; /* of one volume */
+    bool node_disk;                    /* volumes on the node's disk, whose size only evicts */
+    bool own_users;                    /* hostUsers: false may be asked for */
+    bool writable_root;
+    char **networks; /* what a sandbox may be let to; NULL: nothing */
+    uint32_t n_ranges;
+    struct net_range ranges[NET_RANGES_MAX]; /* the same, parsed */
+};
+
+void kube_ceiling_done(struct kube_ceiling *c);
+#define _cleanup_kube_ceiling_ __attribute__((cleanup(kube_ceiling_done)))
+/* As an object for the process that holds to it, and back. */
+json_t *kube_ceiling_format(const struct kube_ceiling *c);
+int kube_ceiling_parse(struct kube_ceiling *ret, const json_t *object, struct error *err);
+/* 0, or negative with err set: ERROR_FORBIDDEN naming what is beyond, ERROR_INVALID for an order
+ * that is none. */
+int kube_ceiling_check(const struct kube_ceiling *c, const struct kube_order *o, struct error *err);

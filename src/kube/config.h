@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the operator says of a Kubernetes cluster: how it is reached, and what may be made there.
+ * mas-sandboxd reads what it names, and hands the broker both (kube/settings.h). */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct kube_config {
+    char *config_file; /* a kubeconfig; NULL: none */
+    bool in_cluster;   /* instead: the files of this pod's service account */
+    char *context;
+    bool exec_plugins;
+    /* As in struct kube_ceiling. */
+    char *prefix, *instance;
+    char **images, **runtime_classes, **storage_classes;
+    char *link_image, *priority_class;
+    uint32_t uid_first, uid_count;
+    uint64_t disk_bytes;
+    bool node_disk, own_users, writable_root;
+};
+
+static inline bool kube_is_configured(const struct kube_config *c)
+{
+    return c->config_file || c->in_cluster;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mas-kube: the broker of a Kubernetes cluster, and the only process that has its credential.
+ *
+ *   settings   read: how the server is reached, and what may be made; nothing of either changes
+ *   plugin     where a program fetches the credential: a process that runs it is forked
+ *   socket     the one that the warden gave, or one of its own to listen at
+ *   rights     given up (kube/confine.h)
+ *   loop       orders are carried out; its death ends nothing in the cluster */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "kube/broker.h"
+#include "kube/client.h"
+#include "kube/confine.h"
+#include "kube/plugin.h"
+#include "kube/settings.h"
+#include "loop/loop.h"
+#include "proto/handover.h"
+
+#define EXIT_USAGE 2
+#define BACKLOG    4
+
+/* Leak checking traces the process, which is not dumpable; everything else of the sanitizers works.
+ */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+
+struct program {
+    struct kube_settings settings;
+    struct kube_plugin plugin;
+    struct kube_client *client;
+    struct kube_broker *broker; /* of the control plane that is connected; NULL */
+    uv_loop_t loop;
+    int sock;      /* the warden's; -1 */
+    int listen_fd; /* our own; -1 */
+    uv_poll_t listener;
+    bool stop;
+};
+
+static void serve_socket(struct program *p, int sock);
+
+/* A control plane that comes again replaces the one that is gone. */
+static void on_broker_end(void *data)
+{
+    struct program *p = data;
+    kube_broker_free(steal_ptr(p->broker));
+    if (p->listen_fd < 0)
+        p->stop = true; /* the warden has gone */
+    else
+        log_info("the control plane has gone");
+}
+
+static void serve_socket(struct program *p, int sock)
+{
+    struct kube_broker_options options = {.loop = &p->loop,
+                                          .client = p->client,
+                                          .ceiling = &p->settings.ceiling,
+                                          .sock = sock,
+                                          .on_end = on_broker_end,
+                                          .data = p};
+    p->broker = kube_broker_new(&options);
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events)
+{
+    struct program *p = poll->data;
+    (void)status;
+    (void)events;
+    int fd = accept4(p->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return;
+    log_info("a control plane is connected%s", p->broker ? ", in the place of another" : "");
+    kube_broker_free(steal_ptr(p->broker));
+    serve_socket(p, fd);
+}
+
+/* --- beginning */
+
+static int listen_at(const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    struct stat st;
+    if (strlen(path) >= sizeof(a.sun_path))
+        return -ENAMETOOLONG;
+    strcpy(a.sun_path, path);
+    if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
+        unlink(path); /* of one that died */
+    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    mode_t mask = umask(0117); /* owner and group: whoever connects has the broker's orders */
+    int r = fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, BACKLOG) < 0
+                ? -errno
+                : 0;
+    umask(mask);
+    return r < 0 ? r : fd_steal(&fd);
+}
+
+static int read_settings(struct program *p, int fd, struct error *err)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(KUBE_SETTINGS_MAX);
+    int r = fd < 0 ? fd : fd_read_from_start(fd, &text);
+    if (r < 0)
+        return error_set(err, ERROR_INVALID, -r, "its settings");
+    return kube_settings_parse(&p->settings, text.data ? text.data : "", text.len, err);
+}
+
+static int begin(struct program *p, const char *settings, const char *path, struct error *err)
+{
+    bool by_warden = !settings;
+    _cleanup_close_ int fd = by_warden ? KUBE_SETTINGS : open(settings, O_RDONLY | O_CLOEXEC);
+    int r = read_settings(p, fd < 0 ? -errno : fd, err);
+    if (r < 0)
+        return r;
+    log_setup("mas-kube", p->settings.log_level, p->settings.log_json);
+    if (by_warden) {
+        p->sock = KUBE_SOCK;
+        fd_set_cloexec(p->sock, true);
+    } else {
+        p->listen_fd = listen_at(path);
+        if (p->listen_fd < 0)
+            return error_set(err, ERROR_INVALID, -p->listen_fd, "listen at '%s'", path);
+    }
+    if (p->settings.access.plugin) {
+        r = kube_plugin_start(&p->plugin, &p->settings.access);
+        if (r < 0)
+            return error_set(err, ERROR_INTERNAL, -r, "the process for the credential's program");
+    }
+    return kube_confine(&p->settings.access, by_warden, err);
+}
+
+static int run(struct program *p)
+{
+    uv_loop_init(&p->loop);
+    p->client =
+        kube_client_new(&p->loop, &p->settings.access, p->plugin.fd < 0 ? NULL : &p->plugin);
+    log_info("broker serves server=%s namespaces=%s* instance=%s", p->settings.access.server,
+             p->settings.ceiling.prefix, p->settings.ceiling.instance);
+    if (p->sock >= 0) {
+        serve_socket(p, p->sock);
+    } else {
+        p->listener.data = p;
+        uv_poll_init(&p->loop, &p->listener, p->listen_fd);
+        uv_poll_start(&p->listener, UV_READABLE, on_connection);
+    }
+    loop_run(&p->loop, 0, &p->stop);
+    return EXIT_SUCCESS;
+}
+
+/* --- options */
+
+static const char help[] =
+    "mas-kube --settings FILE --listen SOCKET\n"
+    "The broker of a Kubernetes cluster: takes orders of one control plane, checks each against\n"
+    "what the settings allow, and makes pods of them. mas-sandboxd starts it by itself.\n"
+    "  --settings FILE   how the cluster is reached, and what may be made (JSON)\n"
+    "  --listen SOCKET   a Unix socket, which owner and group may connect to\n"
+    "  --warden          started by mas-warden, with its descriptors\n"
+    "  --help, --version\n";
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"settings", required_argument, NULL, 's'}, {"listen", required_argument, NULL, 'l'},
+        {"warden", no_argument, NULL, 'w'},         {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},        {0}};
+    static struct program p = {.plugin = {.fd = -1}, .sock = -1, .listen_fd = -1};
+    const char *settings = NULL, *path = NULL;
+    bool by_warden = false;
+    struct error err = {0};
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (c == 's')
+            settings = optarg;
+        else if (c == 'l')
+            path = optarg;
+        else if (c == 'w')
+            by_warden = true;
+        else if (c == 'v')
+            return puts("mas-kube " MAS_VERSION) < 0;
+        else {
+            fputs(help, c == 'h' ? stdout : stderr);
+            return c == 'h' ? EXIT_SUCCESS : EXIT_USAGE;
+        }
+    }
+    if (optind < argc || by_warden == (settings || path) || (!by_warden && !(settings && path))) {
+        fputs(help, stderr);
+        return EXIT_USAGE;
+    }
+    prctl(PR_SET_NAME, "mas-kube", 0, 0, 0);
+    log_setup("mas-kube", LOG_INFO, false);
+    if (begin(&p, settings, path, &err) < 0) {
+        log_error("cannot start: %s", err.message);
+        return EXIT_FAILURE;
+    }
+    return run(&p);
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
+
+#include "kube/manifest.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "kube/ceiling.h"
+#include "proto/kube.h"
+
+#define MANAGED_BY     "mas-sandbox"
+#define LABEL_MANAGED  "app.kubernetes.io/managed-by"
+#define LABEL_INSTANCE "mas-sandbox/instance"
+#define LABEL_ID       "mas-sandbox/id"
+#define LABEL_HASH     "mas-sandbox/spec-hash"
+
+#define RUNNER_DIR     "/mas"
+#define RUNNER_PROGRAM "/mas/mas-toolrunner"
+#define CHANNEL_DIR    "/mas-channel"
+#define CHANNEL_SOCKET "/mas-channel/socket"
+#define OWN_CPU        "100m"
+#define OWN_MEMORY     "32Mi"
+#define RUNNER_BYTES   (16ll << 20)
+#define CHANNEL_BYTES  (64ll << 10)
+#define GRACE_S        3
+#define NODE_LOST_S    30
+
+static const struct {
+    const char *kind, *version, *collection, *name;
+} objects[] = {
+    [KUBE_OBJECT_NAMESPACE] = {"Namespace", "v1", "/api/v1/namespaces", NULL},
+    [KUBE_OBJECT_ACCOUNT] = {"ServiceAccount", "v1", "/api/v1/namespaces/%s/serviceaccounts",
+                             "sandbox"},
+    [KUBE_OBJECT_POLICY] = {"NetworkPolicy", "networking.k8s.io/v1",
+                            "/apis/networking.k8s.io/v1/namespaces/%s/networkpolicies", "sandbox"},
+    [KUBE_OBJECT_WORKSPACE] = {"PersistentVolumeClaim", "v1",
+                               "/api/v1/namespaces/%s/persistentvolumeclaims", "workspace"},
+    [KUBE_OBJECT_CACHE] = {"PersistentVolumeClaim", "v1",
+                           "/api/v1/namespaces/%s/persistentvolumeclaims", "cache"},
+    [KUBE_OBJECT_POD] = {"Pod", "v1", "/api/v1/namespaces/%s/pods", KUBE_POD_NAME},
+};
+static_assert(ELEMENTS(objects) == _KUBE_OBJECT_MAX, "a row for every object");
+
+static json_t *text(const char *value)
+{
+    return json_string(value);
+}
+
+static json_t *quantity(uint64_t value, const char *unit)
+{
+    char out[40];
+    snprintf(out, sizeof(out), "%llu%s", (unsigned long long)value, unit);
+    return json_string(out);
+}
+
+static const char *namespace_name(const struct kube_ceiling *c, const struct kube_order *o,
+                                  char *out, size_t size)
+{
+    snprintf(out, size, "%s%s", c->prefix, o->id);
+    return out;
+}
+
+void kube_manifest_collection(enum kube_object object, const struct kube_ceiling *c,
+                              const struct kube_order *o, struct strbuf *ret)
+{
+    char space[80];
+    const char *form = objects[object].collection, *hole = strstr(form, "%s");
+    namespace_name(c, o, space, sizeof(space));
+    if (hole)
+        strbuf_printf(ret, "%.*s%s%s", (int)(hole - form), form, space, hole + 2);
+    else
+        strbuf_puts(ret, form);
+}
+
+const char *kube_manifest_name(enum kube_object object, const struct kube_ceiling *c,
+                               const struct kube_order *o, char *buffer, unsigned size)
+{
+    return objects[object].name ? objects[object].name : namespace_name(c, o, buffer, size);
+}
+
+/* --- metadata */
+
+static json_t *make_labels(enum kube_object object, const struct kube_ceiling *c,
+                           const struct kube_order *o)
+{
+    json_t *labels = json_pack("{s:s, s:s, s:s}", LABEL_MANAGED, MANAGED_BY, LABEL_INSTANCE,
+                               c->instance, LABEL_ID, o->id);
+    bool pooled = o->flags & KUBE_POOL_MEMBER;
+    if (object == KUBE_OBJECT_NAMESPACE) {
+        json_object_set_new(labels, "pod-security.kubernetes.io/enforce", text("restricted"));
+        json_object_set_new(labels, "pod-security.kubernetes.io/warn", text("restricted"));
+    }
+    if (object != KUBE_OBJECT_POD && object != KUBE_OBJECT_NAMESPACE)
+        return labels;
+    json_object_set_new(labels, "sbx.state", text("creating"));
+    json_object_set_new(labels, "sbx.allocated", text(pooled ? "false" : "true"));
+    if (pooled)
+        json_object_set_new(labels, "sbx.pool", text("warm"));
+    if (o->spec_hash[0])
+        json_object_set_new(labels, LABEL_HASH, text(o->spec_hash));
+    return labels;
+}
+
+static json_t *make_annotations(const struct kube_order *o)
+{
+    json_t *a = json_object();
+    bool pooled = o->flags & KUBE_POOL_MEMBER;
+    json_object_set_new(a, "mas-sandbox/generation", quantity(o->generation, ""));
+    json_object_set_new(a, "mas-sandbox/home", text(o->home));
+    json_object_set_new(a, "mas-sandbox/owner", text(o->owner));
+    bool lossy;
+    json_object_set_new(a, "mas-sandbox/spec",
+                        json_string_from_bytes(o->spec, strlen(o->spec), &lossy));
+    json_object_set_new(a, "cluster-autoscaler.kubernetes.io/safe-to-evict",
+                        text(pooled ? "true" : "false"));
+    return a;
+}
+
+static json_t *make_object(enum kube_object object, const struct kube_ceiling *c,
+                           const struct kube_order *o)
+{
+    char buffer[80];
+    json_t *out = json_pack("{s:s, s:s, s:{s:s, s:o}}", "apiVersion", objects[object].version,
+                            "kind", objects[object].kind, "metadata", "name",
+                            kube_manifest_name(object, c, o, buffer, sizeof(buffer)), "labels",
+                            make_labels(object, c, o));
+    json_t *metadata = json_object_get(out, "metadata");
+    if (object != KUBE_OBJECT_NAMESPACE)
+        json_object_set_new(metadata, "namespace",
+                            text(namespace_name(c, o, buffer, sizeof(buffer))));
+    if (object == KUBE_OBJECT_POD)
+        json_object_set_new(metadata, "annotations", make_annotations(o));
+    return out;
+}
+
+bool kube_manifest_is_ours(const json_t *object, const struct kube_ceiling *c,
+                           const struct kube_order *o)
+{
+    const json_t *labels = json_object_get(json_object_get(object, "metadata"), "labels");
+    return strcmp(json_member_text(labels, LABEL_MANAGED), MANAGED_BY) == 0 &&
+           strcmp(json_member_text(labels, LABEL_INSTANCE), c->instance) == 0 &&
+           strcmp(json_member_text(labels, LABEL_ID), o->id) == 0;
+}
+
+/* --- network */
+
+static json_t *make_block(const struct net_range *r)
+{
+    char address[INET6_ADDRSTRLEN], cidr[INET6_ADDRSTRLEN + 8];
+    inet_ntop(r->family == NET_IPV4 ? AF_INET : AF_INET6, r->address, address, sizeof(address));
+    snprintf(cidr, sizeof(cidr), "%s/%u", address, r->bits);
+    return json_pack("{s:{s:s}}", "ipBlock", "cidr", cidr);
+}
+
+/* One rule per range: a list of blocks would have the ports of all. */
+static json_t *make_egress(const struct net_range *r)
+{
+    static const char *const protocols[] = {"TCP", "UDP"};
+    json_t *rule = json_pack("{s:[o]}", "to", make_block(r));
+    json_t *ports = json_array();
+    bool all = r->port_first == 0 && r->port_last == 65535;
+    for (size_t i = 0; !all && i < ELEMENTS(protocols); i++)
+        json_array_append_new(ports, json_pack("{s:s, s:i, s:i}", "protocol", protocols[i], "port",
+                                               r->port_first ? r->port_first : 1, "endPort",
+                                               r->port_last));
+    if (all)
+        json_decref(ports);
+    else
+        json_object_set_new(rule, "ports", ports);
+    return rule;
+}
+
+/* Of every pod in the namespace, both ways: what no rule allows is denied. */
+static void fill_policy(json_t *out, const struct kube_order *o)
+{
+    json_t *egress = json_array();
+    for (uint32_t i = 0; i < o->n_ranges; i++)
+        json_array_append_new(egress, make_egress(&o->ranges[i]));
+    json_object_set_new(out, "spec",
+                        json_pack("{s:{}, s:[s, s], s:[], s:o}", "podSelector", "policyTypes",
+                                  "Ingress", "Egress", "ingress", "egress", egress));
+}
+
+/* --- volumes */
+
+static bool is_claim(const struct kube_volume_order *v)
+{
+    return v->volume == KUBE_VOLUME_CLAIM;
+}
+
+static void fill_claim(json_t *out, const struct kube_volume_order *v)
+{
+    static const char *const modes[] = {[KUBE_READ_WRITE_ONCE] = "ReadWriteOnce",
+                                        [KUBE_READ_WRITE_ONCE_POD] = "ReadWriteOncePod",
+                                        [KUBE_READ_WRITE_MANY] = "ReadWriteMany"};
+    static_assert(ELEMENTS(modes) == _KUBE_ACCESS_MODE_MAX, "a word for every mode");
+    json_t *spec = json_pack("{s:[s], s:{s:{s:o}}}", "accessModes", modes[v->access], "resources",
+                             "requests", "storage", quantity(v->bytes, ""));
+    if (v->storage_class[0])
+        json_object_set_new(spec, "storageClassName", text(v->storage_class));
+    json_object_set_new(out, "spec", spec);
+}
+
+static json_t *make_empty(const char *name, uint64_t bytes, bool memory)
+{
+    json_t *empty = json_pack("{s:o}", "sizeLimit", quantity(bytes, ""));
+    if (memory)
+        json_object_set_new(empty, "medium", text("Memory"));
+    return json_pack("{s:s, s:o}", "name", name, "emptyDir", empty);
+}
+
+static json_t *make_volume(const char *name, const struct kube_volume_order *v)
+{
+    if (is_claim(v))
+        return json_pack("{s:s, s:{s:s}}", "name", name, "persistentVolumeClaim", "claimName",
+                         name);
+    return make_empty(name, v->bytes, v->volume == KUBE_VOLUME_MEMORY);
+}
+
+static json_t *make_volumes(const struct kube_order *o)
+{
+    return json_pack("[o, o, o, o, o, o]", make_empty("runner", RUNNER_BYTES, true),
+                     make_empty("channel", CHANNEL_BYTES, true),
+                     make_volume("workspace", &o->workspace), make_volume("cache", &o->cache),
+                     make_empty("tmp", o->tmp_bytes, true),
+                     make_empty("home", o->home_bytes, true));
+}
+
+static json_t *make_mount(const char *name, const char *path, bool read_only)
+{
+    json_t *mount = json_pack("{s:s, s:s}", "name", name, "mountPath", path);
+    if (read_only)
+        json_object_set_new(mount, "readOnly", json_true());
+    return mount;
+}
+
+/* --- containers */
+
+static uint32_t uid_of(const struct kube_ceiling *c, const struct kube_order *o, bool link)
+{
+    return c->uid_first + 2 * o->slot + (link ? 1 : 0);
+}
+
+/* All that the restricted profile demands of a container, said of each. */
+static json_t *make_security(uint32_t uid, bool read_only)
+{
+    return json_pack("{s:b, s:b, s:b, s:I, s:I, s:b, s:{s:[s]}, s:{s:s}}",
+                     "allowPrivilegeEscalation", 0, "privileged", 0, "runAsNonRoot", 1, "runAsUser",
+                     (json_int_t)uid, "runAsGroup", (json_int_t)uid, "readOnlyRootFilesystem",
+                     read_only, "capabilities", "drop", "ALL", "seccompProfile", "type",
+                     "RuntimeDefault");
+}
+
+/* Ours: small, and the same whatever was ordered. */
+static json_t *make_own_container(const struct kube_ceiling *c, const struct kube_order *o,
+                                  const char *name, json_t *command, json_t *mounts, bool link)
+{
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:{s:{s:s, s:s}, s:{s:s, s:s}}, s:o}", "name", name,
+                     "image", c->link_image, "imagePullPolicy", "IfNotPresent", "command", command,
+                     "volumeMounts", mounts, "resources", "limits", "cpu", OWN_CPU, "memory",
+                     OWN_MEMORY, "requests", "cpu", "10m", "memory", OWN_MEMORY, "securityContext",
+                     make_security(uid_of(c, o, link), true));
+}
+
+static json_t *make_init_containers(const struct kube_ceiling *c, const struct kube_order *o)
+{
+    json_t *install = make_own_container(
+        c, o, "install", json_pack("[s, s, s]", "/mas-toolrunner", "--install", RUNNER_DIR),
+        json_pack("[o]", make_mount("runner", RUNNER_DIR, false)), false);
+    json_t *link = make_own_container(
+        c, o, KUBE_LINK_CONTAINER, json_pack("[s, s, s]", "/mas-link", "--listen", CHANNEL_SOCKET),
+        json_pack("[o]", make_mount("channel", CHANNEL_DIR, false)), true);
+    json_object_set_new(link, "restartPolicy", text("Always")); /* a sidecar that starts first */
+    return json_pack("[o, o]", install, link);
+}
+
+static json_t *make_resources(const struct kube_order *o)
+{
+    uint64_t cpu = o->cpu_request_millicores ? o->cpu_request_millicores : o->cpu_millicores;
+    uint64_t memory = o->memory_request_bytes ? o->memory_request_bytes : o->memory_bytes;
+    return json_pack("{s:{s:o, s:o}, s:{s:o, s:o}}", "limits", "cpu",
+                     quantity(o->cpu_millicores, "m"), "memory", quantity(o->memory_bytes, ""),
+                     "requests", "cpu", quantity(cpu, "m"), "memory", quantity(memory, ""));
+}
+
+static json_t *make_sandbox_container(const struct kube_ceiling *c, const struct kube_order *o)
+{
+    json_t *mounts = json_pack(
+        "[o, o, o, o, o, o]", make_mount("runner", RUNNER_DIR, true),
+        make_mount("channel", CHANNEL_DIR, false), make_mount("workspace", "/workspace", false),
+        make_mount("cache", "/cache", false), make_mount("tmp", "/tmp", false),
+        make_mount("home", "/home/sandbox", false));
+    json_t *command =
+        json_pack("[s, s, s, s]", RUNNER_PROGRAM, "--pid1", "--channel-socket", CHANNEL_SOCKET);
+    bool read_only = !(o->flags & KUBE_WRITABLE_ROOT);
+    return json_pack("{s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:o}", "name", KUBE_POD_NAME, "image",
+                     o->image, "imagePullPolicy", "IfNotPresent", "command", command, "workingDir",
+                     "/workspace", "volumeMounts", mounts, "resources", make_resources(o),
+                     "securityContext", make_security(uid_of(c, o, false), read_only));
+}
+
+/* --- pod */
+
+static json_t *make_tolerations(void)
+{
+    static const char *const keys[] = {"node.kubernetes.io/not-ready",
+                                       "node.kubernetes.io/unreachable"};
+    json_t *all = json_array();
+    for (size_t i = 0; i < ELEMENTS(keys); i++)
+        json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:i}", "key", keys[i], "operator",
+                                             "Exists", "effect", "NoExecute", "tolerationSeconds",
+                                             NODE_LOST_S));
+    return all;
+}
+
+static void fill_pod(json_t *out, const struct kube_ceiling *c, const struct kube_order *o)
+{
+    json_int_t uid = uid_of(c, o, false);
+    json_t *spec = json_pack(
+        "{s:s, s:b, s:b, s:s, s:i, s:s, s:o, s:{s:b, s:I, s:I, s:I, s:{s:s}}, s:o, s:o, s:[o]}",
+        "restartPolicy", "Never", "automountServiceAccountToken", 0, "enableServiceLinks", 0,
+        "serviceAccountName", objects[KUBE_OBJECT_ACCOUNT].name, "terminationGracePeriodSeconds",
+        GRACE_S, "hostname", o->id, "tolerations", make_tolerations(), "securityContext",
+        "runAsNonRoot", 1, "runAsUser", uid, "runAsGroup", uid, "fsGroup", uid, "seccompProfile",
+        "type", "RuntimeDefault", "volumes", make_volumes(o), "initContainers",
+        make_init_containers(c, o), "containers", make_sandbox_container(c, o));
+    if (o->n_ranges == 0) { /* names go through the gateway, over the runner's connection */
+        json_object_set_new(spec, "dnsPolicy", text("None"));
+        json_object_set_new(spec, "dnsConfig", json_pack("{s:[s]}", "nameservers", "127.0.0.1"));
+    }
+    if (o->runtime_class[0])
+        json_object_set_new(spec, "runtimeClassName", text(o->runtime_class));
+    if (c->priority_class)
+        json_object_set_new(spec, "priorityClassName", text(c->priority_class));
+    if (o->flags & KUBE_OWN_USERS)
+        json_object_set_new(spec, "hostUsers", json_false());
+    json_object_set_new(out, "spec", spec);
+}
+
+json_t *kube_manifest(enum kube_object object, const struct kube_ceiling *c,
+                      const struct kube_order *o)
+{
+    const struct kube_volume_order *v = object == KUBE_OBJECT_WORKSPACE ? &o->workspace : &o->cache;
+    bool claim = object == KUBE_OBJECT_WORKSPACE || object == KUBE_OBJECT_CACHE;
+    if (claim && !is_claim(v))
+        return NULL;
+    json_t *out = make_object(object, c, o);
+    if (claim)
+        fill_claim(out, v);
+    else if (object == KUBE_OBJECT_ACCOUNT)
+        json_object_set_new(out, "automountServiceAccountToken", json_false());
+    else if (object == KUBE_OBJECT_POLICY)
+        fill_policy(out, o);
+    else if (object == KUBE_OBJECT_POD)
+        fill_pod(out, c, o);
+    return out;
+}

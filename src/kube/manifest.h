@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The objects of one sandbox, as JSON for the API server, made of an order that was checked against
+ * the ceiling. They are made in the order of enum kube_object: the account before the pod, because
+ * a new namespace's own one comes late, and the policy before it, so that no packet leaves first.
+ *
+ * The pod has three containers. `install` copies the static runner into an emptyDir and ends, so
+ * that any image works. `link`, a sidecar with a user id of its own that never runs a tool, is the
+ * only way in. `sandbox` has the caller's image, and the runner as its first process. All of it is
+ * within the restricted profile of Pod Security. */
+#pragma once
+
+#include <jansson.h>
+
+struct kube_ceiling;
+struct kube_order;
+struct strbuf;
+
+#define KUBE_POD_NAME       "sandbox"
+#define KUBE_LINK_CONTAINER "link"
+
+enum kube_object {
+    KUBE_OBJECT_NAMESPACE,
+    KUBE_OBJECT_ACCOUNT,
+    KUBE_OBJECT_POLICY,
+    KUBE_OBJECT_WORKSPACE, /* a claim; NULL where the order asks for none */
+    KUBE_OBJECT_CACHE,
+    KUBE_OBJECT_POD,
+    _KUBE_OBJECT_MAX,
+};
+
+/* A new reference, or NULL where the sandbox has no such object. */
+json_t *kube_manifest(enum kube_object object, const struct kube_ceiling *c,
+                      const struct kube_order *o);
+/* Where it is posted to, without a query. */
+void kube_manifest_collection(enum kube_object object, const struct kube_ceiling *c,
+                              const struct kube_order *o, struct strbuf *ret);
+/* Its name in there. */
+const char *kube_manifest_name(enum kube_object object, const struct kube_ceiling *c,
+                               const struct kube_order *o, char *buffer, unsigned size);
+/* Whether an object that is there already is this sandbox's: of our instance and of this id. */
+bool kube_manifest_is_ours(const json_t *object, const struct kube_ceiling *c,
+                           const struct kube_order *o);

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Orders (proto/kube.h), looked at for what they can be; the ceiling is about what they may be. */
+#include "proto/kube.h"
+
+#include <string.h>
+
+static bool is_lower_or_digit(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+bool kube_label_is_valid(const char *text, unsigned max)
+{
+    size_t n = strnlen(text, max + 1);
+    if (n == 0 || n > max || !is_lower_or_digit(text[0]) || !is_lower_or_digit(text[n - 1]))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!is_lower_or_digit(text[i]) && text[i] != '-')
+            return false;
+    return true;
+}
+
+/* A name of several labels: classes have such. */
+static bool is_name(const char *text, size_t size)
+{
+    size_t n = strnlen(text, size);
+    for (size_t i = 0; i < n; i++)
+        if (!is_lower_or_digit(text[i]) && text[i] != '-' && text[i] != '.')
+            return false;
+    return n < size && (n == 0 || (is_lower_or_digit(text[0]) && is_lower_or_digit(text[n - 1])));
+}
+
+/* What a label's value may be. */
+static bool is_label_value(const char *text, size_t size)
+{
+    size_t n = strnlen(text, size);
+    if (n >= size)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        char c = text[i];
+        bool word = is_lower_or_digit(c) || (c >= 'A' && c <= 'Z');
+        if (!word && (i == 0 || i == n - 1 || (c != '-' && c != '_' && c != '.')))
+            return false;
+    }
+    return true;
+}
+
+/* A reference of an image: printable, no spaces, no option. */
+static bool is_image(const char *text)
+{
+    size_t n = strnlen(text, KUBE_IMAGE_SIZE);
+    if (n == 0 || n >= KUBE_IMAGE_SIZE || !is_lower_or_digit(text[0]))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        char c = text[i];
+        if (!is_lower_or_digit(c) && !(c >= 'A' && c <= 'Z') && !strchr("._-/:@", c))
+            return false;
+    }
+    return true;
+}
+
+static bool is_volume(const struct kube_volume_order *v)
+{
+    return v->volume < _KUBE_VOLUME_MAX && v->access < _KUBE_ACCESS_MODE_MAX &&
+           v->bytes <= KUBE_QUANTITY_MAX && is_name(v->storage_class, sizeof(v->storage_class)) &&
+           (v->volume == KUBE_VOLUME_CLAIM || !v->storage_class[0]);
+}
+
+static bool has_valid_create(const struct kube_order *o)
+{
+    if (!is_image(o->image) || !is_volume(&o->workspace) || !is_volume(&o->cache))
+        return false;
+    if (o->memory_bytes == 0 || o->memory_bytes > KUBE_QUANTITY_MAX || o->cpu_millicores == 0 ||
+        o->memory_request_bytes > o->memory_bytes || o->cpu_request_millicores > o->cpu_millicores)
+        return false;
+    if (o->tmp_bytes == 0 || o->tmp_bytes > KUBE_QUANTITY_MAX || o->home_bytes == 0 ||
+        o->home_bytes > KUBE_QUANTITY_MAX || o->workspace.bytes == 0 || o->cache.bytes == 0)
+        return false;
+    for (uint32_t i = 0; i < o->n_ranges; i++)
+        if (!net_range_is_valid(&o->ranges[i]) || o->ranges[i].deny)
+            return false;
+    return true;
+}
+
+bool kube_order_is_valid(const struct kube_order *o)
+{
+    if (o->version != KUBE_VERSION || o->op == 0 || o->op >= _KUBE_OP_MAX ||
+        o->flags & ~(uint32_t)(_KUBE_FLAGS_END - 1) || o->n_ranges > NET_RANGES_MAX || o->reserved)
+        return false;
+    if (!is_name(o->runtime_class, sizeof(o->runtime_class)) ||
+        !is_label_value(o->owner, sizeof(o->owner)) || !is_label_value(o->home, sizeof(o->home)) ||
+        !is_label_value(o->spec_hash, sizeof(o->spec_hash)) ||
+        strnlen(o->spec, sizeof(o->spec)) == sizeof(o->spec))
+        return false;
+    bool names_one = o->op != KUBE_PROBE && o->op != KUBE_LIST;
+    if (names_one && !kube_label_is_valid(o->id, KUBE_ID_SIZE - 1))
+        return false;
+    return o->op != KUBE_CREATE || has_valid_create(o);
+}

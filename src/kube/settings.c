@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/members.h"
+
+static const struct member settings_members[] = {
+    {"access", MEMBER_OR_OTHER, NULL, NULL},
+    {"kubeconfig", 0, NULL, NULL},
+    {"context", 0, NULL, NULL},
+    {"exec_plugins", 0, NULL, NULL},
+    {"ceiling", MEMBER_OR_OTHER, NULL, NULL},
+    {"log_level", 0, NULL, NULL},
+    {"log_format", 0, NULL, NULL},
+    {0},
+};
+
+static int load_access(struct kube_settings *s, const json_t *o, struct error *err)
+{
+    json_t *access = NULL;
+    const char *kubeconfig = NULL;
+    struct kube_access_options options = {0};
+    int r = json_member_object(o, "access", &access, err);
+    r = r < 0 ? r : json_member_string(o, "kubeconfig", &kubeconfig, err);
+    r = r < 0 ? r : json_member_string(o, "context", &options.context, err);
+    r = r < 0 ? r : json_member_bool(o, "exec_plugins", &options.allow_plugin, err);
+    if (r < 0)
+        return r;
+    if (access)
+        return kube_access_parse(&s->access, access, err);
+    if (kubeconfig)
+        return kube_access_load_config(&s->access, kubeconfig, &options, err);
+    return kube_access_load_pod(&s->access, KUBE_POD_DIR, getenv("KUBERNETES_SERVICE_HOST"),
+                                getenv("KUBERNETES_SERVICE_PORT"), err);
+}
+
+static int load_log(struct kube_settings *s, const json_t *o, struct error *err)
+{
+    const char *level = "info", *format = "text";
+    int r = json_member_string(o, "log_level", &level, err);
+    r = r < 0 ? r : json_member_string(o, "log_format", &format, err);
+    if (r >= 0 && log_level_parse(level, &s->log_level) < 0)
+        r = error_set(err, ERROR_INVALID, 0, "log_level: '%.40s' is no level", level);
+    if (r >= 0 && strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
+        r = error_set(err, ERROR_INVALID, 0, "log_format: text or json");
+    s->log_json = strcmp(format, "json") == 0;
+    return r;
+}
+
+void kube_settings_done(struct kube_settings *s)
+{
+    kube_access_done(&s->access);
+    kube_ceiling_done(&s->ceiling);
+}
+
+int kube_settings_parse(struct kube_settings *ret, const char *text, size_t len, struct error *err)
+{
+    const struct members_check strict = {0};
+    struct kube_settings s = {.log_level = LOG_INFO};
+    json_t *ceiling = NULL;
+    _cleanup_json_ json_t *o = json_parse_object(text, len, err);
+    int r = o ? members_check(&strict, o, settings_members, "", err) : -1;
+    r = r < 0 ? r : json_member_object(o, "ceiling", &ceiling, err);
+    if (r >= 0 && !ceiling)
+        r = error_set(err, ERROR_INVALID, 0, "ceiling: it is missing: nothing would be allowed");
+    r = r < 0 ? r : error_within(err, kube_ceiling_parse(&s.ceiling, ceiling, err), "ceiling");
+    r = r < 0 ? r : load_log(&s, o, err);
+    r = r < 0 ? r : load_access(&s, o, err);
+    if (r < 0)
+        kube_settings_done(&s);
+    else
+        *ret = s;
+    return r < 0 ? r : 0;
+}

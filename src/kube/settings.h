@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What mas-kube is told when it starts, as one JSON object: from a sealed memory file that
+ * mas-sandboxd wrote before a control plane existed, or from the operator's own file.
+ *
+ *   "access"      how the server is reached (kube/access.h), read already; or else
+ *   "kubeconfig"  a path, with "context" and "exec_plugins"; without one, the files of the pod
+ *   "ceiling"     what may be made (kube/ceiling.h)
+ *   "log_level", "log_format" */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/log.h"
+#include "kube/access.h"
+#include "kube/ceiling.h"
+
+#define KUBE_SETTINGS_MAX (4u << 20)
+
+struct kube_settings {
+    struct kube_access access;
+    struct kube_ceiling ceiling;
+    enum log_level log_level;
+    bool log_json;
+};
+
+/* Reads what a kubeconfig names, too. A member that is not known is refused by name. */
+int kube_settings_parse(struct kube_settings *ret, const char *text, size_t len, struct error *err);
+void kube_settings_done(struct kube_settings *s);

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a descriptor is that comes over the channel of a sandbox that runs: one byte says it. */
+#pragma once
+
+#define CHANNEL_CONNECTION "c" /* the control plane's newest connection */
+#define CHANNEL_CLIENT     "l" /* that of another client, which its first byte tells apart */
+#define CHANNEL_LISTENER   "v" /* for mas-vmm: the machine's vsock socket */

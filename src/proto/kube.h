@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the control plane and mas-kube, the broker of a Kubernetes cluster, say to each other, over
+ * one SOCK_SEQPACKET socket: fixed records, one per message. The control plane sends struct
+ * kube_order, the broker answers each with a struct kube_reply of the same tag, and sends struct
+ * kube_reply with KUBE_TOLD and tag 0 for what happens by itself.
+ *
+ * Nothing of an order goes to the API server as it is: the broker checks each member against its
+ * ceiling and writes the objects itself. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/net.h"
+
+#define KUBE_VERSION      1
+#define KUBE_UID          64219
+#define KUBE_ID_SIZE      60 /* a sandbox's id without the prefix, with NUL: 63 with "sbx-" */
+#define KUBE_IMAGE_SIZE   256
+#define KUBE_NAME_SIZE    64 /* of a class, an owner */
+#define KUBE_SPEC_SIZE    8192
+#define KUBE_QUANTITY_MAX (1ull << 50)
+
+enum kube_op {
+    KUBE_PROBE = 1, /* is the cluster there, which version, may we do what we must */
+    KUBE_CREATE,    /* all objects of a sandbox; answered when the pod exists */
+    KUBE_DELETE,    /* the namespace with all that is in it; answered when it is gone */
+    KUBE_LIST,      /* a KUBE_LISTED for each sandbox of this instance, then the answer */
+    KUBE_CONNECT,   /* answered with one end of a stream to the link of a sandbox */
+    _KUBE_OP_MAX,
+};
+
+enum kube_order_flags {
+    KUBE_WRITABLE_ROOT = 1 << 0,
+    KUBE_POOL_MEMBER = 1 << 1, /* made ahead; nobody has it yet */
+    KUBE_OWN_USERS = 1 << 2,   /* hostUsers: false */
+    _KUBE_FLAGS_END = 1 << 3,
+};
+
+enum kube_volume {
+    KUBE_VOLUME_MEMORY, /* emptyDir in memory: its size is a wall */
+    KUBE_VOLUME_NODE,   /* emptyDir on the node's disk: its size only evicts */
+    KUBE_VOLUME_CLAIM,  /* a PersistentVolumeClaim of its own */
+    _KUBE_VOLUME_MAX,
+};
+
+struct kube_volume_order {
+    uint32_t volume; /* enum kube_volume */
+    uint32_t access; /* enum kube_access_mode */
+    uint64_t bytes;
+    char storage_class[KUBE_NAME_SIZE]; /* ""; the cluster's own */
+};
+
+enum kube_access_mode {
+    KUBE_READ_WRITE_ONCE,
+    KUBE_READ_WRITE_ONCE_POD,
+    KUBE_READ_WRITE_MANY,
+    _KUBE_ACCESS_MODE_MAX,
+};
+
+/* Every text ends within its member; unused bytes are 0. */
+struct kube_order {
+    uint32_t version;
+    uint32_t op; /* enum kube_op */
+    uint64_t tag;
+    uint32_t flags; /* enum kube_order_flags */
+    uint32_t cpu_millicores, cpu_request_millicores;
+    uint32_t n_ranges; /* networks that it may reach; 0: none */
+    uint64_t memory_bytes, memory_request_bytes;
+    uint64_t tmp_bytes, home_bytes;
+    uint64_t generation;
+    uint32_t slot; /* which user id of the range, from 0 */
+    uint32_t reserved;
+    struct kube_volume_order workspace, cache;
+    char id[KUBE_ID_SIZE];
+    char image[KUBE_IMAGE_SIZE];
+    char runtime_class[KUBE_NAME_SIZE]; /* "": the cluster's own */
+    char owner[KUBE_NAME_SIZE];
+    char home[KUBE_NAME_SIZE]; /* the control plane that has it */
+    char spec_hash[KUBE_NAME_SIZE];
+    char spec[KUBE_SPEC_SIZE]; /* a text that the pod carries for whoever takes it over */
+    struct net_range ranges[NET_RANGES_MAX];
+};
+
+enum kube_reply_kind {
+    KUBE_ANSWERED = 1, /* the last one of a tag */
+    KUBE_LISTED,       /* one of several */
+    KUBE_TOLD,         /* of itself */
+    _KUBE_REPLY_KIND_MAX,
+};
+
+struct kube_reply {
+    uint32_t version;
+    uint32_t kind; /* enum kube_reply_kind */
+    uint64_t tag;
+    uint32_t error; /* enum error_code (base/error.h); 0: done */
+    uint32_t phase; /* enum kube_phase, of KUBE_LISTED and KUBE_TOLD */
+    uint64_t generation;
+    uint32_t retry_after_s; /* 0: the cluster did not say */
+    uint32_t reserved;
+    char id[KUBE_ID_SIZE];
+    char uid[KUBE_NAME_SIZE]; /* of the pod */
+    char reason[KUBE_NAME_SIZE];
+    char message[400];
+};
+
+enum kube_phase {
+    KUBE_POD_NONE,
+    KUBE_POD_PENDING,
+    KUBE_POD_RUNNING,
+    KUBE_POD_ENDING, /* it is being deleted */
+    KUBE_POD_ENDED,
+    _KUBE_PHASE_MAX,
+};
+
+/* The broker's side, in src/kube/order.c. Whether every member can be what it says; nothing is
+ * checked against a ceiling. */
+bool kube_order_is_valid(const struct kube_order *o);
+/* DNS-1123: lower-case letters, digits and '-', at most max of them. */
+bool kube_label_is_valid(const char *text, unsigned max);

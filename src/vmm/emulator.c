@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The emulator's process, whichever program that is; see driver.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "builder/child.h"
+#include "vmm/driver.h"
+#include "vmm/vmm.h"
+
+const struct vmm_driver *vmm_driver_find(const struct vm *vm)
+{
+    (void)vm;
+    return &vmm_qemu;
+}
+
+void machine_drives_word(const struct machine_config *m, char *ret, size_t size)
+{
+    size_t n = 0;
+    ret[0] = 0;
+    for (uint32_t i = 0; i < m->n_drives && n < size; i++)
+        n += (size_t)snprintf(ret + n, size - n, "%s%s", i ? "," : " " GUEST_DRIVES_WORD,
+                              m->drives[i].id);
+}
+
+/* In the emulator's process: descriptors at their numbers, and the tool's user. */
+static void __attribute__((noreturn)) become_emulator(const struct vm *vm, const char *const *argv,
+                                                      const int *fds, size_t n_fds, int message)
+{
+    const int end = EMULATOR_FIRST_FD + (int)n_fds;
+    int high[EMULATOR_FDS_MAX];
+    uid_t id = vm_tool_id(vm);
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    for (size_t i = 0; i < n_fds; i++)
+        high[i] = fcntl(fds[i], F_DUPFD, end);
+    dup2(message, 2);
+    for (size_t i = 0; i < n_fds; i++)
+        dup2(high[i], EMULATOR_FIRST_FD + (int)i);
+    close_range((unsigned)end, ~0U, 0);
+    if (setgroups(0, NULL) == 0 && setresgid(id, id, id) == 0 && setresuid(id, id, id) == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* which a change of ids undoes */
+        execv(argv[0], (char *const *)argv);
+    }
+    dprintf(2, "%s: %s\n", argv[0], strerror(errno));
+    _exit(127);
+}
+
+void emulator_start(struct vm *vm, const char *const *argv, const int *fds, size_t n_fds)
+{
+    int message[2];
+    child_must(n_fds > EMULATOR_FDS_MAX ? -E2BIG : 0, "count the emulator's descriptors", -1);
+    child_must(pipe2(message, O_CLOEXEC | O_NONBLOCK) < 0 ? -errno : 0, "make a pipe", -1);
+    vm->emulator = fork();
+    if (vm->emulator == 0)
+        become_emulator(vm, argv, fds, n_fds, message[1]);
+    child_must(vm->emulator < 0 ? -errno : 0, "start the emulator", -1);
+    close(message[1]);
+    vm->message_fd = message[0];
+    vm->emulator_pidfd = pidfd_open(vm->emulator, 0);
+    child_must(vm->emulator_pidfd < 0 ? -errno : 0, "watch the emulator", -1);
+}
+
+void emulator_kill(struct vm *vm)
+{
+    kill(vm->emulator, SIGKILL);
+}
+
+void emulator_read_message(struct vm *vm, char *ret, size_t size)
+{
+    char text[2048];
+    ssize_t n = read(vm->message_fd, text, sizeof(text) - 1);
+    text[n > 0 ? n : 0] = 0;
+    while (n > 0 && text[n - 1] == '\n')
+        text[--n] = 0;
+    char *last = strrchr(text, '\n');
+    snprintf(ret, size, "%s", last ? last + 1 : text);
+}

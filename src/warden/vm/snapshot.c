@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which machines are kept, and which are copies (vmm/snapshot.c).
+ *
+ * Only machines of the usual size are: a caller can make the warden keep no more than one snapshot
+ * per image. The warden reads nothing of one. It makes the two files, gives them to the cell whose
+ * machine is kept, and to others only once they are sealed; a cell that is given a machine has
+ * closed them before any program of a caller's runs in it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "warden/cell-internal.h"
+#include "warden/vm/vm.h"
+
+void vm_snapshots_init(struct vm_host *h)
+{
+    for (size_t i = 0; i < ELEMENTS(h->snapshots); i++)
+        h->snapshots[i] = (struct vm_snapshot){.memory_fd = -1, .state_fd = -1};
+}
+
+static void snapshot_drop(struct vm_snapshot *k)
+{
+    fd_close(&k->memory_fd);
+    fd_close(&k->state_fd);
+    k->maker = NULL;
+}
+
+void vm_snapshots_done(struct vm_host *h)
+{
+    for (size_t i = 0; i < ELEMENTS(h->snapshots); i++)
+        snapshot_drop(&h->snapshots[i]);
+}
+
+/* The state is sealed last. */
+static bool is_sealed(const struct vm_snapshot *k)
+{
+    return k->state_fd >= 0 && fcntl(k->state_fd, F_GET_SEALS) & F_SEAL_WRITE;
+}
+
+static bool is_being_made(const struct vm_snapshot *k)
+{
+    return k->maker && !is_sealed(k);
+}
+
+/* That of the image, or else one that is free, or the one that was used longest ago. NULL: all are
+ * being made. */
+static struct vm_snapshot *find_place(struct vm_host *h, const char *image)
+{
+    struct vm_snapshot *oldest = NULL;
+    for (size_t i = 0; i < ELEMENTS(h->snapshots); i++) {
+        struct vm_snapshot *k = &h->snapshots[i];
+        if (k->memory_fd >= 0 && strcmp(k->image, image) == 0)
+            return k;
+        if (!is_being_made(k) && (!oldest || k->used < oldest->used))
+            oldest = k;
+    }
+    return oldest;
+}
+
+static int begin_snapshot(struct vm_snapshot *k, struct cell *s)
+{
+    const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    snapshot_drop(k);
+    k->memory_fd = memfd_create("machine-memory", flags);
+    k->state_fd = memfd_create("machine-state", flags);
+    if (k->memory_fd < 0 || k->state_fd < 0 ||
+        ftruncate(k->memory_fd, (off_t)s->order.limits.memory_bytes) < 0) {
+        int r = -errno;
+        snapshot_drop(k);
+        return r;
+    }
+    k->maker = s;
+    memcpy(k->image, s->plan.image, sizeof(k->image));
+    return 0;
+}
+
+static bool has_usual_size(const struct cell *s)
+{
+    const struct limits *usual = &s->warden->usual_limits, *l = &s->order.limits;
+    uint64_t cpu = s->mechanism[WALL_CPU] ? usual->cpu_millicores : 0;
+    return (!s->order.disk_from_fd || s->order.image_disk) &&
+           container_of(s, struct vm_cell, cell)->usual_disk &&
+           l->memory_bytes == vm_memory_bytes(usual) && l->cpu_millicores == cpu;
+}
+
+void vm_snapshot_choose(struct cell *s)
+{
+    struct vm_host *h = s->warden->hosts[CELL_VM];
+    struct vm_snapshot *k = has_usual_size(s) ? find_place(h, s->plan.image) : NULL;
+    s->order.origin = VM_BOOTED;
+    if (k && is_sealed(k) && strcmp(k->image, s->plan.image) == 0)
+        s->order.origin = VM_RESTORED;
+    else if (k && !is_being_made(k) && begin_snapshot(k, s) == 0)
+        s->order.origin = VM_KEPT;
+    if (s->order.origin != VM_BOOTED)
+        k->used = s->serial;
+}
+
+int vm_send_files(struct cell *s)
+{
+    struct vm_host *h = s->warden->hosts[CELL_VM];
+    int fds[3];
+    size_t n = 0;
+    if (s->order.origin != VM_BOOTED) {
+        const struct vm_snapshot *k = find_place(h, s->plan.image);
+        fds[n++] = k->memory_fd;
+        fds[n++] = k->state_fd;
+    }
+    if (s->order.image_disk)
+        fds[n++] = container_of(s, struct vm_cell, cell)->image_fd;
+    return n ? (int)fd_send_msg(s->channel_fd, "s", 1, fds, n) : 0;
+}
+
+void vm_snapshot_end(struct cell *s)
+{
+    struct vm_host *h = s->warden->hosts[CELL_VM];
+    for (size_t i = 0; i < ELEMENTS(h->snapshots); i++) {
+        struct vm_snapshot *k = &h->snapshots[i];
+        bool copy_failed = s->order.origin == VM_RESTORED && s->failure.error &&
+                           strcmp(k->image, s->plan.image) == 0;
+        if (copy_failed && !k->maker)
+            log_warn("a machine could not be restored, the next will boot: %s", s->failure.step);
+        if ((copy_failed && !k->maker) || (k->maker == s && !is_sealed(k)))
+            snapshot_drop(k);
+        if (k->maker == s)
+            k->maker = NULL;
+    }
+}

@@ -1,0 +1,125 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A daemon that is given a cluster: mas-kube is started with its credential, which no other process has; its death ends
+nothing and it comes back; the runtime kube is refused by name; what would weaken the access keeps the daemon from starting."""
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+TOKEN = "kube-" + secrets.token_hex(16)
+GOOD = {"server": "https://127.0.0.1:1", "certificate-authority-data": "Q0E="}
+KEYS = ["--kube-images", "docker.example/base:", "--kube-link-image", "our.example/link:1"]
+
+
+def kubeconfig(directory, cluster=None, user=None):
+    path = os.path.join(directory, "kubeconfig")
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as f:
+        json.dump({"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                   "clusters": [{"name": "c", "cluster": cluster or GOOD}],
+                   "users": [{"name": "u", "user": user or {"token": TOKEN}}]}, f)
+    return path
+
+
+def below(pid):
+    """Its children, and theirs."""
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as f:
+        own = [int(p) for p in f.read().split()]
+    return own + [p for c in own for p in below(c)]
+
+
+def name_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
+            return f.read().strip()
+    except OSError:
+        return ""
+
+
+def broker_of(warden):
+    found = []
+    wait_for(lambda: found.extend(p for p in below(warden) if name_of(p) == "mas-kube") or found, "mas-kube runs")
+    return found[0]
+
+
+def memory_has(pid, text):
+    """Whether any readable page of the process has the text; a process that has ended has none."""
+    try:
+        return pages_have(pid, text)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def pages_have(pid, text):
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            span, rights = line.split()[:2]
+            if "r" not in rights or "[v" in line:
+                continue
+            first, last = (int(x, 16) for x in span.split("-"))
+            try:
+                memory.seek(first)
+                if text in memory.read(last - first):
+                    return True
+            except (OSError, ValueError, OverflowError):
+                continue
+    return False
+
+
+@test("mas-kube alone has the credential, and its death ends nothing")
+def broker():
+    with tempfile.TemporaryDirectory() as directory:
+        with Daemon("--kube-config", kubeconfig(directory), *KEYS) as d:
+            warden = d.get("/v1/status").json["warden_pid"]
+            pid = broker_of(warden)
+            sandbox = d.post("/v1/sandboxes", {}).json["id"]
+            if os.geteuid() == 0:
+                with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+                    check("Uid:\t64219\t64219\t64219\t64219" in f.read(), "its own user")
+                wait_for(lambda: memory_has(pid, TOKEN.encode()), "the token is found where it is")
+                others = [p for p in [warden] + below(warden) if p != pid]
+                check(len(others) > 2, "there are others")
+                equal([name_of(p) for p in others if memory_has(p, TOKEN.encode())], [], "who else has the token")
+            os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: not os.path.exists(f"/proc/{pid}") or name_of(pid) != "mas-kube", "it is gone")
+            check(broker_of(warden) != pid, "another one runs")
+            r = d.post(f"/v1/sandboxes/{sandbox}/exec", {"command": ["echo", "alive"]})
+            equal(r.json["stdout"], "alive\n", r.body)
+
+
+@test("the runtime kube is refused by name")
+def runtime():
+    with tempfile.TemporaryDirectory() as directory:
+        with Daemon("--kube-config", kubeconfig(directory), *KEYS) as d:
+            r = d.post("/v1/sandboxes", {"runtime": "kube"})
+            check(400 <= r.status < 500 and "kube" in r.json["error"]["message"], r.body)
+
+
+@test("what would weaken the access keeps the daemon from starting")
+def refused():
+    cases = [
+        ({"cluster": {"server": "https://h", "insecure-skip-tls-verify": True}}, KEYS, "insecure-skip-tls-verify is refused"),
+        ({"user": {"auth-provider": {"name": "gcp"}}}, KEYS, "'auth-provider' is refused"),
+        ({"user": {"exec": {"command": "x"}}}, KEYS, "exec_plugins allows it"),
+        ({}, KEYS + ["--kube-context", "other"], "no context 'other' (there are: x)"),
+        ({}, KEYS[:2], "kube_link_image: needed"),
+        ({}, KEYS[2:], "kube_images: needed"),
+        ({}, KEYS + ["--kube-in-cluster"], "only one of them"),
+        ({}, KEYS + ["--kube-namespace-prefix", "kube"], "prefix"),
+    ]
+    for changes, flags, words in cases:
+        with tempfile.TemporaryDirectory() as directory:
+            command = [SANDBOXD, "-listen", "127.0.0.1:0", "--state-dir", os.path.join(directory, "state"), "--kube-config",
+                       kubeconfig(directory, **changes)] + flags
+            p = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            check(p.returncode != 0 and words in p.stderr, f"{words}: {p.stderr}")
+            check(TOKEN not in p.stderr, "no token in a message")
+
+
+main()

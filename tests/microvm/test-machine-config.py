@@ -1,0 +1,193 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration file of the runtime microvm: what it says is what machines are.
+
+MAS_MICROVM_DIR has what machines start from (scripts/microvm/machine.sh)."""
+import os
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+MACHINE = os.environ["MAS_MICROVM_DIR"]
+BOOT_S = 240  # on a busy host, by software emulation
+place = tempfile.mkdtemp(prefix="mas-machine-")
+atexit.register(shutil.rmtree, place, ignore_errors=True)
+os.chmod(place, 0o755)
+
+
+def drive(name, text):
+    tree = os.path.join(place, name + ".tree")
+    os.makedirs(tree)
+    with open(os.path.join(tree, "hello"), "w") as f:
+        f.write(text)
+    with open(os.path.join(tree, "big"), "wb") as f:
+        f.write(os.urandom(4 << 20))
+    image = os.path.join(place, name + ".ext4")
+    subprocess.run(["/usr/sbin/mke2fs", "-q", "-t", "ext4", "-d", tree, image, "8M"], check=True)
+    return image
+
+
+def config(**members):
+    path = os.path.join(place, "machine.json")
+    value = {
+        "vmm": "qemu",
+        "kernel_image": os.path.realpath(MACHINE + "/vmlinux"),
+        "initramfs": MACHINE + "/initramfs",
+        "rootfs": MACHINE + "/root.img",
+        "vsock": {"cid": 3, "uds_path": place + "/{id}.vsock"},
+    }
+    value.update(members)
+    with open(path, "w") as f:
+        json.dump(value, f)
+    return path
+
+
+def daemon(**members):
+    flags = ["--create-ready-timeout", f"{BOOT_S}s", "--runtime-config", config(**members)]
+    return Daemon(*flags, runtime="microvm")
+
+
+def box(d, **spec):
+    a = d.request("POST", "/v1/sandboxes", spec, timeout=BOOT_S + 30)
+    equal(a.status, 201, a)
+    return Sandbox(d, a.json)
+
+
+d = daemon(machine={"vcpu_count": 2, "mem_mib": 256}, boot_args="mas.test=1",
+           drives=[{"drive_id": "data", "path_on_host": drive("data", "of the drive\n"), "is_read_only": True,
+                    "rate_limiter": {"bandwidth": {"size": 1048576, "refill_time": 1000}}},
+                   drive("other", "of the other\n")])
+d.start()
+atexit.register(d.stop)
+shared = box(d)
+
+
+@test("processors, memory and the kernel's line are what the file says")
+def test_sizes():
+    v = shared.sh("nproc; grep MemTotal /proc/meminfo; cat /proc/cmdline")
+    lines = v["stdout"].split("\n")
+    equal(lines[0], "2")
+    check(180000 < int(lines[1].split()[1]) < 256 * 1024, v)
+    check("mas.test=1" in v["stdout"], v)
+
+
+@test("drives are there by their names, read-only, at the rate that the file says")
+def test_drives():
+    v = shared.sh("cat /media/data/hello /media/drive1/hello; echo x > /media/data/x; ls /media")
+    equal(v["stdout"], "of the drive\nof the other\ndata\ndrive1\n")
+    check("Read-only file system" in v["stderr"], v)
+    began = time.monotonic()
+    equal(shared.sh("cat /media/data/big | wc -c")["stdout"], f"{4 << 20}\n")
+    check(time.monotonic() - began > 2, "4 MiB were faster than 1 MiB a second")
+
+
+def emulators():
+    warden = d.get("/v1/status").json["warden_pid"]
+    return [p for p in filter(str.isdigit, os.listdir("/proc")) if runs_qemu(p) and is_below(int(p), warden)]
+
+
+def runs_qemu(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return b"qemu-system" in f.read().split(b"\0")[0]
+    except OSError:
+        return False
+
+
+def is_below(pid, ancestor):
+    while pid > 1 and pid != ancestor:
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                pid = int(f.read().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            return False
+    return pid == ancestor
+
+
+@test("the emulator sees the machine's files and none that lie beside them")
+def test_files():
+    pids = emulators()
+    equal(len(pids), 1)
+    names = sorted(os.listdir(f"/proc/{pids[0]}/root/workspace/machine"))
+    equal(names, ["drive-data", "drive-drive1", "initramfs", "root.img", "vmlinux"])
+
+
+CLIENT = os.path.join(BUILD, "mas-toolrunner-client")
+
+
+def call(path, request, *flags):
+    return subprocess.run([CLIENT, "--vsock", path, "--timeout", "60s", *flags], input=json.dumps(request),
+                          capture_output=True, text=True)
+
+
+@test("one MAS request reaches the runner in the guest through the machine's vsock socket")
+def test_vsock():
+    path = f"{place}/{shared.id}.vsock"
+    equal(os.stat(path).st_mode & 0o777, 0o600)
+    p = call(path, {"id": "1", "tool": "calculator", "args": {"expression": "15*8+7"}})
+    equal((p.returncode, json.loads(p.stdout)["result"]["result"]), (0, 127), p)
+    p = call(path, {"tool_call_id": "2", "tool": {"name": "shell", "args": {"command": "uname -r; id -u"}}})
+    answer = json.loads(p.stdout)
+    check(answer["status"] == "ok" and "cloud" in answer["result"]["stdout"], p)
+    equal(answer["result"]["stdout"].split()[-1], "1000")
+
+
+@test("several clients at once are answered, each with its own answer, and another port with none")
+def test_vsock_clients():
+    path = f"{place}/{shared.id}.vsock"
+    answers = {}
+
+    def ask(i):
+        answers[i] = json.loads(call(path, {"id": str(i), "tool": "shell", "args": {"command": f"sleep 0.2; echo {i} | tee f{i}"}}).stdout)
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(24)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    equal({i: a["result"]["stdout"] for i, a in answers.items()}, {i: f"{i}\n" for i in range(24)})
+    p = call(path, {"id": "1", "tool": "calculator", "args": {}}, "--port", "5001")
+    check(p.returncode == 1 and "nothing listens on port 5001" in p.stderr, p)
+    equal(shared.sh("cat f3")["stdout"], "3\n")
+
+
+@test("a client that says nothing, nonsense or half a line holds no other up")
+def test_vsock_nonsense():
+    path = f"{place}/{shared.id}.vsock"
+    idle = []
+    for text in (b"", b"GET / HTTP/1.1\r\n\r\n", b"CONNECT ", b"CONNECT 99999999999\n", b"CONNECT 5000\n", b"CONNECT 5000\n{\"id\":"):
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(path)
+        s.sendall(text)
+        idle.append(s)
+    p = call(path, {"id": "1", "tool": "calculator", "args": {"expression": "1+1"}})
+    equal(json.loads(p.stdout)["result"]["result"], 2)
+    for s in idle:
+        s.close()
+
+
+@test("a file that is wrong stops the start, with a message of its own")
+def test_refusals():
+    for members, word in (({"kernel_imgae": "/x"}, "did you mean 'kernel_image'"),
+                          ({"vsock": {"cid": 3}}, "vsock.uds_path is required"),
+                          ({"pool": {"size": 2}, "vsock": {"cid": 3, "uds_path": "/tmp/u"}}, "{id} is required")):
+        p = subprocess.run([os.path.join(BUILD, "mas-sandboxd"), "-runtime", "microvm", "-runtime-config", config(**members),
+                            "--check-config"], capture_output=True, text=True)
+        check(p.returncode != 0 and word in p.stderr, (members, p))
+
+
+@test("the socket of a machine goes with its sandbox")
+def test_socket_goes():
+    shared.delete()
+    wait_for(lambda: not [n for n in os.listdir(place) if n.endswith(".vsock")], "nothing is left")
+
+
+@test("files that are not there are told by name")
+def test_missing():
+    with daemon(rootfs=place + "/none.ext4") as other:
+        a = other.post("/v1/sandboxes", {})
+        check(a.status != 201 and place + "/none.ext4" in a.json["error"]["message"], a)
+
+
+main()

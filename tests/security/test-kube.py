@@ -1,0 +1,115 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What mas-kube has left once it serves, and what it refuses to start with (P33)."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+PROGRAM = os.path.join(BUILD, "mas-kube")
+CEILING = {"prefix": "sbx-", "instance": "test", "images": ["docker.example/base:"], "link_image": "our.example/link:1",
+           "uid_first": 100000, "uid_count": 2000, "cpu_millicores": 1000, "memory_bytes": 1 << 30, "disk_bytes": 1 << 30}
+ACCESS = {"server": "https://127.0.0.1:1", "ca": "none", "token": "t"}
+
+
+def start(directory, settings):
+    path = os.path.join(directory, "settings.json")
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(settings, f)
+    return subprocess.Popen([PROGRAM, "--settings", path, "--listen", os.path.join(directory, "socket")],
+                            stderr=subprocess.PIPE, text=True)
+
+
+def connect(directory):
+    deadline = time.monotonic() + 10
+    while True:
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        s.settimeout(10)
+        try:
+            s.connect(os.path.join(directory, "socket"))
+            return s
+        except OSError:
+            s.close()
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def ask(s):
+    """Anything that is no order gets an answer that says so."""
+    s.send(b"no order")
+    return s.recv(4096)
+
+
+def fact(pid, name):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+        return next(line.partition(":")[2].strip() for line in f if line.startswith(name + ":"))
+
+
+@test("P33 it has no rights left when it serves, and comes back after kill -9")
+def rights():
+    with tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o755)
+        for _ in range(2):
+            p = start(d, {"access": ACCESS, "ceiling": CEILING})
+            try:
+                s = connect(d)
+                check(b"this is no order" in ask(s), "an answer")
+                if os.geteuid() == 0:
+                    equal(fact(p.pid, "Uid").split(), ["64219"] * 4)
+                    equal(fact(p.pid, "Gid").split(), ["64219"] * 4)
+                    equal(fact(p.pid, "Groups"), "")
+                for name in ("CapEff", "CapPrm", "CapAmb"):
+                    equal(int(fact(p.pid, name), 16), 0, name)
+                equal(fact(p.pid, "NoNewPrivs"), "1")
+                equal(fact(p.pid, "Seccomp"), "2")
+                s.close()
+                s = connect(d)  # a control plane that comes again
+                check(b"this is no order" in ask(s), "an answer to the next one")
+                s.close()
+            finally:
+                p.send_signal(signal.SIGKILL)
+                p.communicate()
+
+
+@test("P33 what would weaken it is refused by name before it serves")
+def refused():
+    def config(cluster, user):
+        return json.dumps({"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                           "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": user}]})
+    good = {"server": "https://h", "certificate-authority-data": "Q0E="}
+    cases = [
+        ({"kubeconfig": config({"server": "https://h", "insecure-skip-tls-verify": True}, {"token": "t"})},
+         "insecure-skip-tls-verify is refused"),
+        ({"kubeconfig": config(good, {"auth-provider": {"name": "gcp"}})}, "'auth-provider' is refused"),
+        ({"kubeconfig": config(good, {"exec": {"command": "x"}})}, "exec_plugins"),
+        ({"kubeconfig": config({"server": "http://h"}, {"token": "t"})}, "without TLS"),
+        ({"access": ACCESS, "sealing": "no"}, "sealing"),
+        ({"access": ACCESS, "ceiling": None}, "ceiling"),
+        ({"access": ACCESS, "ceiling": dict(CEILING, prefix="kube-system")}, "prefix"),
+        ({"access": ACCESS, "ceiling": dict(CEILING, uid_first=0)}, "user ids"),
+        ({}, "KUBERNETES_SERVICE_HOST"),
+    ]
+    for settings, words in cases:
+        with tempfile.TemporaryDirectory() as d:
+            settings = dict({"ceiling": CEILING}, **settings)
+            if "kubeconfig" in settings:
+                path = os.path.join(d, "kubeconfig")
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(settings["kubeconfig"])
+                settings["kubeconfig"] = path
+            p = start(d, settings)
+            _, err = p.communicate(timeout=20)
+            equal(p.returncode, 1, err)
+            check(words in err, f"{words}: {err}")
+            check(not os.path.exists(os.path.join(d, "socket")), "no socket was made")
+
+
+main()

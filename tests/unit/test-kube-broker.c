@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The broker, given orders over its socket, against a server that keeps objects as an API server
+ * does and refuses with what a real one has said. What reaches the cluster, in which order, and
+ * what is left after a failure is looked at there. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "kube/access.h"
+#include "kube/broker.h"
+#include "kube/ceiling.h"
+#include "kube/client.h"
+#include "kube/manifest.h"
+#include "proto/kube.h"
+#include "tests/unit/kube-exchange.h"
+#include "tests/unit/kube-server.h"
+#include "tests/unit/tap.h"
+
+#define OBJECTS_MAX 64
+#define MIB         (1ull << 20)
+
+static struct exchanges answers;
+static struct server server;
+
+/* --- the objects of a cluster */
+
+struct cluster {
+    pthread_mutex_t lock;
+    char *paths[OBJECTS_MAX], *bodies[OBJECTS_MAX];
+    size_t n;
+    char log[4000]; /* "POST /path " of every write */
+    int posts;
+    /* What the next POST to a path that holds this gets instead; times. */
+    const char *fault_path, *fault;
+    int fault_times;
+    bool fault_after;   /* it is carried out, and only its answer is lost */
+    bool no_rights;     /* reviews say no */
+    const char *denied; /* of which resource; NULL: all */
+    bool quota_full, no_class;
+};
+
+static struct cluster cluster = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static char *answer_with(const char *code, const char *body, size_t *ret_len)
+{
+    char *text = xasprintf("HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %zu"
+                           "\r\n\r\n%s",
+                           code, strlen(body), body);
+    *ret_len = strlen(text);
+    return text;
+}
+
+/* It was carried out, and the connection breaks in the answer. */
+static char *answer_half(size_t *ret_len)
+{
+    char *text =
+        xstrdup("HTTP/1.1 201 Created\r\nContent-Length: 100\r\nConnection: close\r\n\r\n{");
+    *ret_len = strlen(text);
+    return text;
+}
+
+static char *answer_recorded(const char *name, size_t *ret_len)
+{
+    const struct exchange *x = exchange_find(&answers, name);
+    char *copy = xcalloc(1, x->len + 1);
+    memcpy(copy, x->bytes, x->len);
+    *ret_len = x->len;
+    return copy;
+}
+
+static int find_object(const char *path)
+{
+    for (size_t i = 0; i < cluster.n; i++)
+        if (strcmp(cluster.paths[i], path) == 0)
+            return (int)i;
+    return -1;
+}
+
+static void put_object(const char *path, const char *body)
+{
+    struct error err = {0};
+    _cleanup_json_ json_t *o = json_parse(body, strlen(body), &err);
+    char uid[20];
+    snprintf(uid, sizeof(uid), "uid-%zu", cluster.n);
+    json_object_set_new(json_object_get(o, "metadata"), "uid", json_string(uid));
+    cluster.paths[cluster.n] = xstrdup(path);
+    cluster.bodies[cluster.n++] = json_dumps(o, JSON_COMPACT);
+}
+
+static void remove_below(const char *path)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < cluster.n; i++) {
+        const char *rest = strstr(cluster.paths[i], path + strlen("/api/v1"));
+        bool below = rest && (rest[strlen(path) - 7] == 0 || rest[strlen(path) - 7] == '/');
+        if (below) {
+            free(cluster.paths[i]);
+            free(cluster.bodies[i]);
+        } else {
+            cluster.paths[kept] = cluster.paths[i];
+            cluster.bodies[kept++] = cluster.bodies[i];
+        }
+    }
+    cluster.n = kept;
+}
+
+static char *answer_review(const char *body, size_t *ret_len)
+{
+    char resource[80];
+    snprintf(resource, sizeof(resource), "\"resource\":\"%s\"",
+             cluster.denied ? cluster.denied : "");
+    bool no = cluster.no_rights && (!cluster.denied || strstr(body, resource));
+    return answer_with("201 Created",
+                       no ? "{\"status\":{\"allowed\":false}}" : "{\"status\":{\"allowed\":true}}",
+                       ret_len);
+}
+
+static char *answer_post(char *path, const char *body, size_t *ret_len)
+{
+    struct error err = {0};
+    if (strstr(path, "selfsubjectaccessreviews"))
+        return answer_review(body, ret_len);
+    cluster.posts++;
+    snprintf(cluster.log + strlen(cluster.log), sizeof(cluster.log) - strlen(cluster.log),
+             "POST %s ", path);
+    bool fault = cluster.fault_times && strstr(path, cluster.fault_path);
+    if (fault && !cluster.fault_after) {
+        cluster.fault_times--;
+        return answer_recorded(cluster.fault, ret_len);
+    }
+    _cleanup_json_ json_t *o = json_parse(body, strlen(body), &err);
+    char *whole = xasprintf("%.*s/%s", (int)strcspn(path, "?"), path,
+                            json_member_text(json_object_get(o, "metadata"), "name"));
+    int at = find_object(whole);
+    if (at < 0)
+        put_object(whole, body);
+    free(whole);
+    if (fault) {
+        cluster.fault_times--;
+        return answer_half(ret_len);
+    }
+    if (at >= 0)
+        return answer_recorded("02-ns-create-again-409", ret_len);
+    return answer_with("201 Created", cluster.bodies[cluster.n - 1], ret_len);
+}
+
+#define POD(space, name, id, phase)                                                                \
+    "{\"metadata\":{\"namespace\":\"" space "\",\"name\":\"" name "\",\"uid\":\"u-" space name     \
+    "\",\"resourceVersion\":\"1\",\"labels\":{\"mas-sandbox/id\":\"" id                            \
+    "\"}},\"status\":{\"phase\":\"" phase "\"}}"
+
+/* The first is ours; the others have our labels. */
+static const char pod_list[] =
+    "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"1\"},"
+    "\"items\":[" POD("sbx-own", KUBE_POD_NAME, "own", "Running") "," POD(
+        "elsewhere", KUBE_POD_NAME, "own",
+        "Failed") "," POD("sbx-own", "other", "own", "Failed") "," POD("elsewhere", "x", "more",
+                                                                       "Running") "]}";
+
+static char *answer_get(const char *path, size_t *ret_len)
+{
+    if (strncmp(path, "/version", 8) == 0)
+        return answer_recorded("00-version", ret_len);
+    if (strstr(path, "/api/v1/pods?"))
+        return strstr(path, "watch=") ? answer_with("200 OK", "", ret_len)
+                                      : answer_with("200 OK", pod_list, ret_len);
+    if (strstr(path, "/resourcequotas"))
+        return answer_with("200 OK",
+                           cluster.quota_full
+                               ? "{\"items\":[{\"status\":{\"hard\":{\"pods\":\"2\",\"limits."
+                                 "memory\":\"1Gi\"},\"used\":{\"pods\":\"2\",\"limits.memory\":"
+                                 "\"0\"}}}]}"
+                               : "{\"items\":[{\"status\":{\"hard\":{\"pods\":\"2\"},\"used\":{"
+                                 "\"pods\":\"1\"}}}]}",
+                           ret_len);
+    if (strstr(path, "/runtimeclasses/"))
+        return cluster.no_class ? answer_recorded("03-pod-get-404", ret_len)
+                                : answer_with("200 OK", "{\"metadata\":{}}", ret_len);
+    int at = find_object(path);
+    return at < 0 ? answer_recorded("03-pod-get-404", ret_len)
+                  : answer_with("200 OK", cluster.bodies[at], ret_len);
+}
+
+static char *serve(void *data, const char *head, size_t *ret_len)
+{
+    char method[16], path[2000], *answer = NULL;
+    const char *body = strstr(head, "\r\n\r\n");
+    (void)data;
+    if (sscanf(head, "%15s %1999s", method, path) != 2)
+        return NULL;
+    pthread_mutex_lock(&cluster.lock);
+    if (strstr(path, "/exec?")) {
+        answer = answer_recorded("39-exec-missing-pod-404", ret_len);
+    } else if (strcmp(method, "POST") == 0) {
+        answer = answer_post(path, body + 4, ret_len);
+    } else if (strcmp(method, "DELETE") == 0) {
+        snprintf(cluster.log + strlen(cluster.log), sizeof(cluster.log) - strlen(cluster.log),
+                 "DELETE %s %s ", path, strstr(body, "\"uid\"") ? "uid" : "");
+        remove_below(path);
+        answer = answer_with("200 OK", "{\"kind\":\"Namespace\",\"metadata\":{}}", ret_len);
+    } else {
+        answer = answer_get(path, ret_len);
+    }
+    pthread_mutex_unlock(&cluster.lock);
+    return answer;
+}
+
+static void reset_cluster(void)
+{
+    for (size_t i = 0; i < cluster.n; i++) {
+        free(cluster.paths[i]);
+        free(cluster.bodies[i]);
+    }
+    cluster.n = 0;
+    cluster.log[0] = 0;
+    cluster.posts = cluster.fault_times = 0;
+    cluster.no_rights = cluster.quota_full = cluster.no_class = cluster.fault_after = false;
+    cluster.denied = NULL;
+}
+
+/* --- the control plane's side */
+
+static uv_loop_t loop;
+static int sock;
+static bool ended;
+static uint64_t tag;
+static struct kube_reply listed; /* the last */
+static size_t n_listed;
+
+static struct kube_order plain_order(uint32_t op)
+{
+    struct kube_order o = {.version = KUBE_VERSION,
+                           .op = op,
+                           .tag = ++tag,
+                           .cpu_millicores = 500,
+                           .memory_bytes = 256 * MIB,
+                           .tmp_bytes = 16 * MIB,
+                           .home_bytes = 16 * MIB,
+                           .workspace = {.bytes = 64 * MIB},
+                           .cache = {.bytes = 32 * MIB}};
+    strcpy(o.id, "a1");
+    strcpy(o.image, "docker.example/base:12");
+    return o;
+}
+
+static bool take_reply(struct kube_reply *ret, int *ret_fd)
+{
+    int fds[FD_PASS_MAX];
+    ssize_t n = fd_recv_msg(sock, ret, sizeof(*ret), fds);
+    if (n <= 0)
+        return false;
+    *ret_fd = fds[0];
+    return true;
+}
+
+static struct kube_reply await_reply(uint64_t wanted)
+{
+    struct kube_reply r = {0};
+    int fd = -1;
+    for (;;) {
+        while (take_reply(&r, &fd)) {
+            if (r.kind == KUBE_LISTED) {
+                listed = r;
+                n_listed++;
+            }
+            if (r.tag == wanted && r.kind == KUBE_ANSWERED)
+                goto answered;
+        }
+        uv_run(&loop, UV_RUN_ONCE);
+    }
+answered:
+    fd_close(&fd);
+    return r;
+}
+
+static struct kube_reply send_order(const struct kube_order *o)
+{
+    fd_send_msg(sock, o, sizeof(*o), NULL, 0);
+    return await_reply(o->tag);
+}
+
+static size_t count_objects(void)
+{
+    pthread_mutex_lock(&cluster.lock);
+    size_t n = cluster.n;
+    pthread_mutex_unlock(&cluster.lock);
+    return n;
+}
+
+/* --- cases */
+
+static void check_create(void)
+{
+    struct kube_order o = plain_order(KUBE_CREATE);
+    struct kube_reply r = send_order(&o);
+    ok(r.error == 0 && strcmp(r.id, "a1") == 0 && strncmp(r.uid, "uid-", 4) == 0, "created: %s",
+       r.message);
+    ok(strcmp(cluster.log, "POST /api/v1/namespaces?fieldValidation=Strict "
+                           "POST /api/v1/namespaces/sbx-a1/serviceaccounts?fieldValidation=Strict "
+                           "POST /apis/networking.k8s.io/v1/namespaces/sbx-a1/networkpolicies"
+                           "?fieldValidation=Strict "
+                           "POST /api/v1/namespaces/sbx-a1/pods?fieldValidation=Strict ") == 0,
+       "four writes, the policy before the pod: %s", cluster.log);
+    o.tag = ++tag;
+    r = send_order(&o);
+    ok(r.error == 0 && count_objects() == 4, "again: what is there is ours, and nothing doubled");
+    o = plain_order(KUBE_DELETE);
+    r = send_order(&o);
+    ok(r.error == 0 && count_objects() == 0 && strstr(cluster.log, "sbx-a1 uid "),
+       "deleted, with the uid as its condition");
+    o.tag = ++tag;
+    r = send_order(&o);
+    ok(r.error == 0, "deleting what is gone is done");
+    reset_cluster();
+}
+
+static void check_others_namespace(void)
+{
+    struct kube_order o = plain_order(KUBE_CREATE);
+    put_object("/api/v1/namespaces/sbx-a1",
+               "{\"metadata\":{\"name\":\"sbx-a1\",\"labels\":{\"mas-sandbox/id\":\"a1\"}}}");
+    struct kube_reply r = send_order(&o);
+    ok(r.error == ERROR_CONFLICT && count_objects() == 1, "a taken namespace: %s", r.message);
+    o = plain_order(KUBE_DELETE);
+    r = send_order(&o);
+    ok(r.error == ERROR_CONFLICT && count_objects() == 1, "nor is it deleted: %s", r.message);
+    reset_cluster();
+}
+
+static struct kube_reply create_with_fault(const char *path, const char *fault, int times)
+{
+    struct kube_order o = plain_order(KUBE_CREATE);
+    strcpy(o.runtime_class, "gvisor");
+    cluster.fault_path = path;
+    cluster.fault = fault;
+    cluster.fault_times = times;
+    return send_order(&o);
+}
+
+static void check_forbidden(void)
+{
+    struct kube_reply r = create_with_fault("/pods", "16-pod-security-403", 1);
+    ok(r.error == ERROR_FORBIDDEN && count_objects() == 0, "Pod Security, and undone: %s",
+       r.message);
+    reset_cluster();
+    cluster.quota_full = true;
+    r = create_with_fault("/pods", "14-quota-exceeded-403", 1);
+    ok(r.error == ERROR_LIMIT && count_objects() == 0, "a full quota: %s", r.message);
+    reset_cluster();
+    cluster.no_class = true;
+    r = create_with_fault("/pods", "74-unknown-runtimeclass-403", 1);
+    ok(r.error == ERROR_INVALID && count_objects() == 0, "no such RuntimeClass: %s", r.message);
+    reset_cluster();
+    cluster.no_rights = true;
+    r = create_with_fault("/pods", "05-rbac-create-403", 1);
+    ok(r.error == ERROR_UNAVAILABLE && strstr(r.message, "no right to create pods"),
+       "a right is missing: %s", r.message);
+    reset_cluster();
+    r = create_with_fault("/serviceaccounts", "50-create-in-terminating-ns-403", 1);
+    ok(r.error == ERROR_CONFLICT && strstr(r.message, "being deleted"),
+       "a namespace that is being deleted: %s", r.message);
+    reset_cluster();
+}
+
+static void check_retries(void)
+{
+    struct kube_reply r = create_with_fault("/pods", "13-list-future-rv-504", 1);
+    ok(r.error == 0 && count_objects() == 4, "504 with retryAfterSeconds: tried again");
+    reset_cluster();
+    cluster.fault_after = true;
+    r = create_with_fault("/pods", "", 1);
+    ok(r.error == 0 && cluster.posts == 4 && count_objects() == 4,
+       "a lost answer: looked up, not sent twice (%d writes)", cluster.posts);
+    reset_cluster();
+    r = create_with_fault("/pods", "06-pod-invalid-422", 1);
+    ok(r.error == ERROR_INVALID && cluster.posts == 4 && count_objects() == 0,
+       "422 is not tried again: %s", r.message);
+    reset_cluster();
+}
+
+static void check_ceiling(void)
+{
+    struct kube_order o = plain_order(KUBE_CREATE);
+    strcpy(o.image, "evil.example/x:1");
+    struct kube_reply r = send_order(&o);
+    ok(r.error == ERROR_FORBIDDEN && cluster.posts == 0, "beyond the ceiling: %s", r.message);
+    o = plain_order(KUBE_DELETE);
+    strcpy(o.id, "x/../../kube-system");
+    r = send_order(&o);
+    ok(r.error == ERROR_INVALID && cluster.log[0] == 0, "an id that is none: %s", r.message);
+    struct kube_reply reply;
+    int fd;
+    send(sock, "hello", 5, 0);
+    while (!take_reply(&reply, &fd))
+        uv_run(&loop, UV_RUN_ONCE);
+    ok(reply.error == ERROR_INVALID, "what is no order: %s", reply.message);
+    reset_cluster();
+}
+
+static void check_probe(void)
+{
+    struct kube_order o = plain_order(KUBE_PROBE);
+    struct kube_reply r = send_order(&o);
+    ok(r.error == 0 && strstr(r.message, "Kubernetes v1.35"), "probe: %s", r.message);
+    cluster.no_rights = true;
+    cluster.denied = "networkpolicies";
+    o = plain_order(KUBE_PROBE);
+    r = send_order(&o);
+    ok(r.error == ERROR_UNAVAILABLE && strstr(r.message, "create networkpolicies") &&
+           !strstr(r.message, "create pods"),
+       "rights that are missing are named: %s", r.message);
+    reset_cluster();
+    o = plain_order(KUBE_LIST);
+    n_listed = 0;
+    r = send_order(&o);
+    ok(r.error == 0, "a list: %s", r.message);
+    ok(n_listed == 1 && strcmp(listed.id, "own") == 0 && listed.phase == KUBE_POD_RUNNING &&
+           strcmp(listed.uid, "u-sbx-own" KUBE_POD_NAME) == 0,
+       "of ours alone, whoever else has our labels: %zu %s", n_listed, listed.uid);
+    o = plain_order(KUBE_CONNECT);
+    r = send_order(&o);
+    ok(r.error == ERROR_NOT_FOUND, "no pod to connect to: %s", r.message);
+}
+
+static void on_end(void *data)
+{
+    (void)data;
+    ended = true;
+}
+
+int main(int argc, char **argv)
+{
+    static const char ceiling_text[] =
+        "{\"prefix\":\"sbx-\",\"instance\":\"one\",\"images\":[\"docker.example/base:\"],"
+        "\"runtime_classes\":[\"gvisor\"],\"link_image\":\"our.example/link:1\","
+        "\"uid_first\":100000,\"uid_count\":2000,\"cpu_millicores\":4000,"
+        "\"memory_bytes\":1073741824,\"disk_bytes\":2147483648}";
+    struct error err = {0};
+    struct kube_ceiling ceiling = {0};
+    int pair[2];
+    exchanges_load(&answers, argc > 1 ? argv[1] : "tests/data/kube", "answers.txt");
+    server = (struct server){.way = SERVER_SELF, .serve = serve};
+    server_start(&server);
+    _cleanup_json_ json_t *c = json_parse(ceiling_text, strlen(ceiling_text), &err);
+    if (kube_ceiling_parse(&ceiling, c, &err) < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return 1;
+    sock = pair[0];
+    uv_loop_init(&loop);
+    _cleanup_kube_access_ struct kube_access a = {
+        .server = xasprintf("https://127.0.0.1:%d", server.port),
+        .ca = xstrdup(server.ca),
+        .token = xstrdup("t")};
+    struct kube_client *client = kube_client_new(&loop, &a, NULL);
+    struct kube_broker_options options = {
+        .loop = &loop, .client = client, .ceiling = &ceiling, .sock = pair[1], .on_end = on_end};
+    struct kube_broker *b = kube_broker_new(&options);
+    check_create();
+    check_others_namespace();
+    check_forbidden();
+    check_retries();
+    check_ceiling();
+    check_probe();
+    close(sock);
+    while (!ended)
+        uv_run(&loop, UV_RUN_ONCE);
+    ok(true, "the other end's end is told");
+    kube_broker_free(b);
+    kube_client_close(client, NULL, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ok(uv_loop_close(&loop) == 0, "nothing is left in the loop");
+    server_stop(&server);
+    kube_ceiling_done(&ceiling);
+    exchanges_done(&answers);
+    return tap_done();
+}

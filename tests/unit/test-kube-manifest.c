@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The objects of a sandbox, field by field, against tests/data/kube/manifests.txt; what the ceiling
+ * lets through; and facts that must hold whatever is ordered. With a second argument the objects
+ * are written there, each as it would be posted, for a real API server to judge. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "kube/ceiling.h"
+#include "kube/manifest.h"
+#include "proto/kube.h"
+#include "tests/unit/tap.h"
+
+#define TEXT_MAX (1u << 20)
+#define MIB      (1ull << 20)
+
+static const char ceiling_text[] =
+    "{\"prefix\":\"sbx-\",\"instance\":\"one\",\"images\":[\"docker.example/base:\","
+    "\"whole.example/image:1\",\"dir.example/team/\"],\"runtime_classes\":[\"gvisor\"],"
+    "\"storage_classes\":[\"fast\"],\"link_image\":\"our.example/link:1\","
+    "\"priority_class\":\"sandboxes\",\"uid_first\":100000,\"uid_count\":2000,"
+    "\"cpu_millicores\":4000,\"memory_bytes\":1073741824,\"disk_bytes\":2147483648,"
+    "\"networks\":[\"192.0.2.0/24\",\"[2001:db8::/32]:443\"],\"own_users\":true}";
+
+static struct kube_ceiling load_ceiling(void)
+{
+    struct error err = {0};
+    struct kube_ceiling c = {0};
+    _cleanup_json_ json_t *o = json_parse(ceiling_text, strlen(ceiling_text), &err);
+    if (kube_ceiling_parse(&c, o, &err) < 0)
+        printf("Bail out! %s\n", err.message);
+    return c;
+}
+
+static struct kube_order plain_order(void)
+{
+    struct kube_order o = {.version = KUBE_VERSION,
+                           .op = KUBE_CREATE,
+                           .cpu_millicores = 500,
+                           .memory_bytes = 256 * MIB,
+                           .tmp_bytes = 16 * MIB,
+                           .home_bytes = 16 * MIB,
+                           .generation = 7,
+                           .slot = 3,
+                           .workspace = {.volume = KUBE_VOLUME_MEMORY, .bytes = 64 * MIB},
+                           .cache = {.volume = KUBE_VOLUME_MEMORY, .bytes = 32 * MIB}};
+    strcpy(o.id, "a1");
+    strcpy(o.image, "docker.example/base:12");
+    strcpy(o.owner, "key-1");
+    strcpy(o.home, "home-1");
+    strcpy(o.spec_hash, "abc123");
+    strcpy(o.spec, "{\"image\":\"x\"}");
+    return o;
+}
+
+static struct kube_order full_order(void)
+{
+    struct kube_order o = plain_order();
+    o.flags = KUBE_POOL_MEMBER | KUBE_OWN_USERS;
+    o.cpu_request_millicores = 100;
+    o.memory_request_bytes = 64 * MIB;
+    o.workspace = (struct kube_volume_order){
+        .volume = KUBE_VOLUME_CLAIM, .bytes = 512 * MIB, .access = KUBE_READ_WRITE_ONCE_POD};
+    strcpy(o.workspace.storage_class, "fast");
+    strcpy(o.runtime_class, "gvisor");
+    net_range_parse("192.0.2.0/25", &o.ranges[0]);
+    net_range_parse("[2001:db8:1::/48]:443", &o.ranges[1]);
+    o.n_ranges = 2;
+    return o;
+}
+
+/* --- golden */
+
+static void flatten(const json_t *v, const char *path, struct strbuf *out)
+{
+    char inner[600];
+    const char *key;
+    json_t *item;
+    size_t i;
+    if (json_is_object(v) && json_object_size(v)) {
+        json_object_foreach((json_t *)(uintptr_t)v, key, item)
+        {
+            snprintf(inner, sizeof(inner), "%s%s%s", path, *path ? "." : "", key);
+            flatten(item, inner, out);
+        }
+    } else if (json_is_array(v) && json_array_size(v)) {
+        json_array_foreach(v, i, item)
+        {
+            snprintf(inner, sizeof(inner), "%s[%zu]", path, i);
+            flatten(item, inner, out);
+        }
+    } else {
+        char *dumped = json_dumps(v, JSON_ENCODE_ANY);
+        strbuf_printf(out, "%s = %s\n", path, dumped);
+        free(dumped);
+    }
+}
+
+static void format_all(const char *title, const struct kube_ceiling *c, const struct kube_order *o,
+                       struct strbuf *out)
+{
+    for (int i = 0; i < _KUBE_OBJECT_MAX; i++) {
+        _cleanup_json_ json_t *m = kube_manifest(i, c, o);
+        strbuf_printf(out, "# %s ", title);
+        kube_manifest_collection(i, c, o, out);
+        strbuf_puts(out, "\n");
+        if (m)
+            flatten(m, "", out);
+    }
+}
+
+static void check_golden(const char *file, const struct kube_ceiling *c)
+{
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(TEXT_MAX);
+    struct kube_order plain = plain_order(), full = full_order();
+    char expected[128 * 1024];
+    format_all("plain", c, &plain, &out);
+    format_all("full", c, &full, &out);
+    FILE *f = fopen(file, "re");
+    size_t n = f ? fread(expected, 1, sizeof(expected) - 1, f) : 0;
+    if (f)
+        fclose(f);
+    expected[n] = 0;
+    char *a = out.data, *b = expected;
+    size_t line = 1;
+    for (; *a && *a == *b; a++, b++)
+        line += *a == '\n';
+    bool same = *a == *b;
+    ok(same, "every field is as %s has it (line %zu)", file, line);
+    if (!same)
+        printf("# is      %.*s\n# expected %.*s\n", (int)strcspn(a, "\n"), a, (int)strcspn(b, "\n"),
+               b);
+}
+
+/* --- what must hold of every pod */
+
+static bool container_is_restricted(const json_t *container)
+{
+    const json_t *s = json_object_get(container, "securityContext");
+    const json_t *drop = json_object_get(json_object_get(s, "capabilities"), "drop");
+    return json_is_false(json_object_get(s, "allowPrivilegeEscalation")) &&
+           json_is_false(json_object_get(s, "privileged")) &&
+           json_is_true(json_object_get(s, "runAsNonRoot")) &&
+           json_integer_value(json_object_get(s, "runAsUser")) >= 1000 &&
+           json_array_size(drop) == 1 &&
+           strcmp(json_string_value(json_array_get(drop, 0)), "ALL") == 0 &&
+           !json_object_get(json_object_get(s, "capabilities"), "add") &&
+           strcmp(json_member_text(json_object_get(s, "seccompProfile"), "type"),
+                  "RuntimeDefault") == 0 &&
+           json_object_get(json_object_get(container, "resources"), "limits");
+}
+
+static void check_restricted(const struct kube_ceiling *c, const struct kube_order *o)
+{
+    static const char *const never[] = {"hostNetwork", "hostPID", "hostIPC", "nodeName",
+                                        "shareProcessNamespace"};
+    _cleanup_json_ json_t *pod = kube_manifest(KUBE_OBJECT_POD, c, o);
+    const json_t *spec = json_object_get(pod, "spec");
+    const json_t *lists[] = {json_object_get(spec, "initContainers"),
+                             json_object_get(spec, "containers")};
+    size_t i, n = 0;
+    json_t *item;
+    bool good = true;
+    for (size_t k = 0; k < ELEMENTS(lists); k++)
+        json_array_foreach(lists[k], i, item)
+        {
+            good = good && container_is_restricted(item);
+            n++;
+        }
+    ok(good && n == 3, "all three containers are restricted");
+    for (size_t k = 0; k < ELEMENTS(never); k++)
+        ok(!json_object_get(spec, never[k]), "no %s", never[k]);
+    json_array_foreach(json_object_get(spec, "volumes"), i, item) good =
+        good &&
+        (json_object_get(item, "emptyDir") || json_object_get(item, "persistentVolumeClaim"));
+    ok(good, "volumes are emptyDir or claims");
+    ok(json_is_false(json_object_get(spec, "automountServiceAccountToken")), "no token");
+    const json_t *link = json_array_get(lists[0], 1), *box = json_array_get(lists[1], 0);
+    ok(json_integer_value(json_object_get(json_object_get(link, "securityContext"), "runAsUser")) !=
+           json_integer_value(
+               json_object_get(json_object_get(box, "securityContext"), "runAsUser")),
+       "the link has a user id of its own");
+}
+
+/* --- the ceiling */
+
+static void expect_refused(const struct kube_ceiling *c, const struct kube_order *o,
+                           enum error_code code, const char *what)
+{
+    struct error err = {0};
+    ok(kube_ceiling_check(c, o, &err) < 0 && err.code == code, "%s: %s", what, err.message);
+}
+
+#define REFUSED(code, what, change)                                                                \
+    do {                                                                                           \
+        struct kube_order o = plain_order();                                                       \
+        change;                                                                                    \
+        expect_refused(c, &o, code, what);                                                         \
+    } while (0)
+
+static void check_ceiling(const struct kube_ceiling *c)
+{
+    struct error err = {0};
+    struct kube_order plain = plain_order(), full = full_order();
+    ok(kube_ceiling_check(c, &plain, &err) == 0, "plain: %s", err.message);
+    ok(kube_ceiling_check(c, &full, &err) == 0, "full: %s", err.message);
+    REFUSED(ERROR_FORBIDDEN, "another image", strcpy(o.image, "docker.example/other:1"));
+    REFUSED(ERROR_FORBIDDEN, "a longer name", strcpy(o.image, "whole.example/image:12"));
+    REFUSED(ERROR_FORBIDDEN, "a RuntimeClass", strcpy(o.runtime_class, "runc"));
+    REFUSED(ERROR_FORBIDDEN, "memory", o.memory_bytes = 2048 * MIB);
+    REFUSED(ERROR_FORBIDDEN, "cpu", o.cpu_millicores = 5000);
+    REFUSED(ERROR_FORBIDDEN, "a volume", o.workspace.bytes = 4096 * MIB);
+    REFUSED(ERROR_FORBIDDEN, "tmp", o.tmp_bytes = 4096 * MIB);
+    REFUSED(ERROR_FORBIDDEN, "the node's disk", o.cache.volume = KUBE_VOLUME_NODE);
+    REFUSED(ERROR_FORBIDDEN, "a storage class", o.cache.volume = KUBE_VOLUME_CLAIM;
+            strcpy(o.cache.storage_class, "slow"));
+    REFUSED(ERROR_FORBIDDEN, "a writable root", o.flags = KUBE_WRITABLE_ROOT);
+    REFUSED(ERROR_FORBIDDEN, "a user id", o.slot = 1000);
+    REFUSED(ERROR_FORBIDDEN, "a network", o.n_ranges = 1;
+            net_range_parse("192.0.0.0/16", &o.ranges[0]));
+    REFUSED(ERROR_FORBIDDEN, "another port", o.n_ranges = 1;
+            net_range_parse("[2001:db8::/48]:80", &o.ranges[0]));
+    REFUSED(ERROR_INVALID, "an id that is none", strcpy(o.id, "../kube-system"));
+    REFUSED(ERROR_INVALID, "no id", o.id[0] = 0);
+    REFUSED(ERROR_INVALID, "an id without an end", memset(o.id, 'a', sizeof(o.id)));
+    REFUSED(ERROR_INVALID, "an image with a space", strcpy(o.image, "docker.example/base:1 x"));
+    REFUSED(ERROR_INVALID, "an owner with a line end", strcpy(o.owner, "a\nb"));
+    REFUSED(ERROR_INVALID, "a spec without an end", memset(o.spec, 'x', sizeof(o.spec)));
+    REFUSED(ERROR_INVALID, "no memory limit", o.memory_bytes = 0);
+    REFUSED(ERROR_INVALID, "a request above the limit", o.memory_request_bytes = 512 * MIB);
+    REFUSED(ERROR_INVALID, "an unknown flag", o.flags = _KUBE_FLAGS_END);
+    REFUSED(ERROR_INVALID, "an unknown operation", o.op = _KUBE_OP_MAX);
+    REFUSED(ERROR_INVALID, "another version", o.version = 9);
+    REFUSED(ERROR_INVALID, "too many networks", o.n_ranges = NET_RANGES_MAX + 1);
+    REFUSED(ERROR_INVALID, "a denied network", o.n_ranges = 1;
+            net_range_parse("192.0.2.0/25", &o.ranges[0]); o.ranges[0].deny = 1);
+}
+
+static void check_ownership(const struct kube_ceiling *c)
+{
+    struct kube_order o = plain_order();
+    _cleanup_json_ json_t *m = kube_manifest(KUBE_OBJECT_NAMESPACE, c, &o);
+    json_t *labels = json_object_get(json_object_get(m, "metadata"), "labels");
+    ok(kube_manifest_is_ours(m, c, &o), "our own");
+    strcpy(o.id, "a2");
+    ok(!kube_manifest_is_ours(m, c, &o), "of another id");
+    strcpy(o.id, "a1");
+    json_object_set_new(labels, "mas-sandbox/instance", json_string("two"));
+    ok(!kube_manifest_is_ours(m, c, &o), "of another instance");
+    json_object_clear(labels);
+    ok(!kube_manifest_is_ours(m, c, &o), "without labels");
+}
+
+static void write_objects(const char *dir, const struct kube_ceiling *c)
+{
+    static const char *const names[] = {"namespace", "account", "policy",
+                                        "workspace", "cache",   "pod"};
+    struct kube_order orders[] = {plain_order(), full_order()};
+    for (size_t k = 0; k < ELEMENTS(orders); k++)
+        for (int i = 0; i < _KUBE_OBJECT_MAX; i++) {
+            char path[500];
+            _cleanup_json_ json_t *m = kube_manifest(i, c, &orders[k]);
+            snprintf(path, sizeof(path), "%s/%s-%s.json", dir, k ? "full" : "plain", names[i]);
+            if (m && json_dump_file(m, path, JSON_INDENT(1)) < 0)
+                ok(false, "%s cannot be written", path);
+        }
+}
+
+int main(int argc, char **argv)
+{
+    _cleanup_kube_ceiling_ struct kube_ceiling c = load_ceiling();
+    struct kube_order plain = plain_order(), full = full_order();
+    check_golden(argc > 1 ? argv[1] : "tests/data/kube/manifests.txt", &c);
+    check_restricted(&c, &plain);
+    check_restricted(&c, &full);
+    check_ceiling(&c);
+    check_ownership(&c);
+    if (argc > 2)
+        write_objects(argv[2], &c);
+    if (argc > 3) { /* to make manifests.txt again, and then to read what changed */
+        _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(TEXT_MAX);
+        format_all("plain", &c, &plain, &out);
+        format_all("full", &c, &full, &out);
+        FILE *f = fopen(argv[3], "we");
+        fputs(out.data, f);
+        fclose(f);
+    }
+    return tap_done();
+}

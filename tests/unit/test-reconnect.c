@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a runner that was taken over can say on a connection that was made again. */
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+#include "sandbox/internal.h"
+#include "tests/unit/tap.h"
+
+static struct sandbox sb;
+static struct exec e;
+static uv_loop_t loop;
+
+/* One that an earlier control plane started: the bytes up to 1000 are not in the queue, and how
+ * many of them the command has read is not known. */
+static void begin(void)
+{
+    e = (struct exec){.sandbox = &sb, .stream = 1, .request_id = 7, .stdin_open = true};
+    e.stdin_base = e.stdin_sent = 1000;
+    strbuf_init(&e.stdin_queue, 4096);
+    list_init(&sb.execs);
+    list_init(&sb.running);
+    list_append(&sb.execs, &e.node);
+    list_append(&sb.running, &e.phase_node);
+    sb.state = SANDBOX_CREATING; /* in which a break is only noted */
+    sb.runner_ended = false;
+    sb.lost_ms = 1;
+}
+
+static void test_input_before_the_queue(void)
+{
+    struct msg_state m = {.request_id = 7, .stdin_received = 999, .tag = ""};
+    begin();
+    exec_on_known_state(&sb, 1, &m);
+    ok(sb.runner_ended, "a runner that has less input than it had is broken");
+    ok(e.stdin_sent == e.stdin_base, "and nothing before the queue is sent: %llu",
+       (unsigned long long)e.stdin_sent);
+    m.stdin_received = 1001;
+    begin();
+    exec_on_known_state(&sb, 1, &m);
+    ok(sb.runner_ended, "so is one that has more than it was sent");
+}
+
+static size_t count_forgets(void)
+{
+    const struct strbuf *out = runner_out(sb.runner);
+    size_t n = 0;
+    struct frame f;
+    for (size_t at = FRAME_PREFACE_SIZE; at < out->len;) {
+        int len = frame_parse((const uint8_t *)out->data + at, out->len - at, &f);
+        if (len <= 0)
+            break;
+        n += f.type == MSG_FORGET;
+        at += (size_t)len;
+    }
+    return n;
+}
+
+static void test_an_end_that_is_not_on_record(void)
+{
+    struct msg_state m = {.request_id = 7, .tag = ""};
+    begin();
+    e.result.status = EXEC_COMPLETED;
+    exec_on_known_state(&sb, 1, &m);
+    ok(count_forgets() == 0 && e.forget_due, "a runner does not forget an end that no row has");
+    e.end_kept = true;
+    exec_on_known_state(&sb, 1, &m);
+    ok(count_forgets() == 1 && !e.forget_due, "and does once one has it");
+}
+
+int main(void)
+{
+    static const struct runner_events none;
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return 1;
+    uv_loop_init(&loop);
+    sb.runner = runner_new(&loop, pair[0], 1, &none, &sb);
+    test_input_before_the_queue();
+    test_an_end_that_is_not_on_record();
+    runner_close(sb.runner);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    uv_loop_close(&loop);
+    close(pair[1]);
+    return tap_done();
+}
