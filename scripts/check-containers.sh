@@ -37,6 +37,7 @@ now() {
     echo "# $(($(date +%s) - began)) s: ${MAS_RUNTIME:+$MAS_RUNTIME: }$*"
     [ $status = 0 ] || grep -q '^not ok' "$log" || { tail -20 "$log.errors" >>"$log"; echo "not ok - $*" >>"$log"; }
     grep '^not ok' -A 20 "$log"
+    grep '^# unsteady: ' "$log"
     rm -f "$log.errors"
 }
 

@@ -31,6 +31,7 @@ if [ "$1" = --one ]; then
     *) grep -q '^not ok' "$output" || { tail -n 30 "$output.errors" | sed 's/^/# /' && echo "not ok - $script over $runtime"; } >>"$output" ;;
     esac
     grep -A 30 '^not ok' "$output"
+    grep '^# unsteady: ' "$output"
     exit 0
 fi
 

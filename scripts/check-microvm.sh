@@ -21,6 +21,7 @@ run() {
     local began=$SECONDS
     "$@" >"$output" 2>/dev/null </dev/null || grep -q '^not ok' "$output" || echo "not ok - $* ended badly" >>"$output"
     grep -A 30 '^not ok' "$output"
+    grep '^# unsteady: ' "$output"
     echo "# $((SECONDS - began)) s: $*"
     skipped=$((skipped + $(grep -c '^ok .*# SKIP ' "$output")))
     passed=$((passed + $(grep '^ok ' "$output" | grep -vc '# SKIP ')))

@@ -13,6 +13,7 @@ import xml.etree.ElementTree as tree
 report, status = sys.argv[1], int(sys.argv[2])
 passed = failed = skipped = 0
 times = []
+unsteady = []
 try:
     suites = tree.parse(report).getroot().iter("testsuite")
 except (OSError, tree.ParseError) as problem:
@@ -23,6 +24,7 @@ for suite in suites:
     said = re.findall(r"^# took ([\d.]+) s: (.*)", suite.findtext("system-out") or "", re.M)
     program = suite.get("name").split(" / ")[-1]
     times += [(float(seconds), f"{program}: {name}") for seconds, name in said] or [(float(suite.get("time") or 0), program)]
+    unsteady += re.findall(r"^# unsteady: .*", suite.findtext("system-out") or "", re.M)
     for case in suite.iter("testcase"):
         if case.find("skipped") is not None:
             skipped += 1
@@ -34,6 +36,8 @@ for suite in suites:
             passed += 1
 if status != 0 and failed == 0:
     failed = 1
+for line in unsteady:
+    print(line)
 print("slowest ten:")
 for seconds, name in sorted(times, reverse=True)[:10]:
     print(f"{seconds:8.1f} s  {name}")
