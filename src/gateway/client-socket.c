@@ -2,7 +2,9 @@
 #include "gateway/client-socket.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
@@ -27,6 +29,20 @@ int client_socket_check(int fd)
     if (r == 0 && getpeername(fd, (struct sockaddr *)&peer, &size) < 0)
         r = -errno;
     return r;
+}
+
+bool client_socket_is_drained(int fd)
+{
+    int bytes = 0;
+    return ioctl(fd, SIOCOUTQ, &bytes) < 0 || bytes == 0;
+}
+
+void client_socket_reset(int *fd)
+{
+    struct linger at_once = {.l_onoff = 1};
+    if (*fd >= 0)
+        setsockopt(*fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    fd_close(fd);
 }
 
 void client_socket_close(int *fd)

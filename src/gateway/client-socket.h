@@ -8,8 +8,15 @@
  * SO_LINGER, by which close() would wait. */
 #pragma once
 
+#include <stdbool.h>
+
 /* 0 where fd is a connected TCP socket over IPv4, else -errno: nothing that is no socket, no unix
  * socket, none that listens, none that is still to be connected. */
 int client_socket_check(int fd);
+/* Whether the other end has got all that was written to it. */
+bool client_socket_is_drained(int fd);
+/* Closes it so that the other end gets an error instead of an ordinary end. A Unix socket, which
+ * knows no such thing, is closed as by client_socket_close(). */
+void client_socket_reset(int *fd);
 /* Closes it without waiting for what was not read. */
 void client_socket_close(int *fd);

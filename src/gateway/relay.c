@@ -105,6 +105,7 @@ int relay_fill(struct relay *r, int from)
         return 0;
     if (n <= 0) {
         r->eof = true;
+        r->cut = n < 0;
         return (int)n;
     }
     r->len += (size_t)n;
@@ -130,6 +131,15 @@ static ssize_t drain(struct relay *r, int to)
     return n;
 }
 
+void relay_pass_end(struct relay *r, int to)
+{
+    if (!r->eof || r->len || r->shut)
+        return;
+    if (!r->cut)
+        shutdown(to, SHUT_WR);
+    r->shut = true;
+}
+
 void relay_pump(struct relay *r, int from, int to)
 {
     for (int i = 0; i < RELAY_ROUNDS; i++) {
@@ -140,8 +150,6 @@ void relay_pump(struct relay *r, int from, int to)
     }
     if (r->len == 0)
         give_buffer_back(r);
-    if (r->eof && r->len == 0 && !r->shut) {
-        shutdown(to, SHUT_WR);
-        r->shut = true;
-    }
+    if (!r->keeps_end)
+        relay_pass_end(r, to);
 }

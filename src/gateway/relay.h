@@ -2,7 +2,8 @@
 /* One direction of a connection: bytes from one socket to another through a bounded buffer.
  *
  * Invariants: len <= RELAY_BUFFER; `eof` is set once the source has ended, `shut` once that end was
- * passed on (or the sink went away, which drops what is buffered). Reading stops while the buffer
+ * passed on (or the sink went away, which drops what is buffered). The end of a source that broke
+ * is never passed on as an ordinary one: its user resets the sink. Reading stops while the buffer
  * is full, so a slow sink slows its source and nothing else. A relay that waits for bytes has no
  * buffer, so that idle connections cost next to nothing. */
 #pragma once
@@ -17,6 +18,8 @@ struct relay {
     char *data; /* RELAY_BUFFER bytes; NULL after a pump that left nothing in it */
     size_t start, len;
     bool eof, shut;
+    bool cut;       /* with eof: the source did not end as it should, but broke */
+    bool keeps_end; /* the pump does not pass the end on: its user calls relay_pass_end() */
     bool bounded; /* no more than limit bytes are taken from the source; what follows is dropped */
     uint64_t limit;
     uint64_t bytes; /* delivered */
@@ -26,6 +29,8 @@ void relay_init(struct relay *r);
 void relay_done(struct relay *r);
 /* Moves what can be moved without waiting, whatever the sockets' own mode. */
 void relay_pump(struct relay *r, int from, int to);
+/* The source has ended and nothing is buffered: the sink is shut, unless that end is a cut. */
+void relay_pass_end(struct relay *r, int to);
 /* Appends bytes that did not come from the source: false when they do not fit. */
 bool relay_put(struct relay *r, const void *data, size_t len);
 /* One read from the source. Bytes read, 0 when there are none now or no room, -errno on failure;

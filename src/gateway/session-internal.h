@@ -37,6 +37,7 @@ enum session_state {
     SESSION_CONNECT, /* a connect to addresses[current] is under way */
     SESSION_RELAY,
     SESSION_REFUSE, /* the answer is in down; waits for it to be read */
+    SESSION_RESET,  /* the server's side was cut: waits until the client has got all that came */
 };
 
 struct session {
@@ -64,14 +65,18 @@ struct session {
     uv_poll_t *client_poll, *remote_poll, *report_poll; /* freed by their close callbacks */
     uv_timer_t *timer;
     struct lookup *lookup; /* NULL while it waits for its turn */
+    struct tls_link *tls_link; /* the thread that speaks TLS for the client, or NULL */
     struct relay up, down; /* client to remote, remote to client */
-    int64_t started_ms, connect_deadline_ms;
+    int64_t started_ms, connect_deadline_ms, reset_deadline_ms;
 };
 
 /* session.c */
 void session_free(struct session *s);
 /* The end of one that was connected, with a line in the log. */
 void session_end_connected(struct session *s, const char *why);
+/* The same for a connection whose server's side was cut: its client gets an error, once it has got
+ * what came before that. */
+void session_end_cut(struct session *s);
 void session_close_remote(struct session *s);
 void session_set_timer(struct session *s, uint64_t ms);
 /* A handle for fd, which waits for nothing yet. 0 or libuv's error. */
@@ -120,6 +125,9 @@ int session_intercept(struct session *s);
 /* The connection is there: from here on the other end of it speaks TLS for the client. 0 or -errno.
  */
 int session_begin_tls(struct session *s);
+/* The thread has ended: did the answer end in a way that its client would take for the whole? */
+bool session_tls_was_cut(const struct session *s);
+void session_end_tls(struct session *s);
 
 /* session-relay.c */
 void session_start_relay(struct session *s);

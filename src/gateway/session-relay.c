@@ -60,6 +60,15 @@ void session_start_relay(struct session *s)
         session_update_polls(s);
 }
 
+/* The thread's socket ends in the same way for every end of the server's. */
+static void pass_end_of_tls(struct session *s)
+{
+    if (!s->tls_link)
+        return;
+    s->down.cut = s->down.eof && session_tls_was_cut(s);
+    relay_pass_end(&s->down, s->client_fd);
+}
+
 void session_on_relay(uv_poll_t *poll, int status, int events)
 {
     struct session *s = poll->data;
@@ -73,8 +82,13 @@ void session_on_relay(uv_poll_t *poll, int status, int events)
     if (!s->unnamed)
         relay_pump(&s->up, s->client_fd, s->remote_fd);
     relay_pump(&s->down, s->remote_fd, s->client_fd);
+    pass_end_of_tls(s);
     session_set_timer(s, s->gateway->idle_timeout_ms);
-    if (relay_finished(&s->up) && relay_finished(&s->down))
+    if (s->down.cut && relay_finished(&s->down))
+        session_end_cut(s);
+    else if (s->up.cut)
+        session_end_connected(s, "reset");
+    else if (relay_finished(&s->up) && relay_finished(&s->down))
         session_end_connected(s, "done");
     else
         session_update_polls(s);

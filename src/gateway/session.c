@@ -14,6 +14,11 @@
 #include "gateway/proxy-head.h"
 #include "gateway/socks.h"
 
+/* How often, and for how long, it is looked whether the client of a cut connection has got what
+ * came before. */
+#define DRAIN_LOOK_MS 20
+#define DRAIN_MAX_MS  5000
+
 static void on_handle_closed(uv_handle_t *handle)
 {
     free(handle);
@@ -48,6 +53,7 @@ void session_free(struct session *s)
     close_handle(steal_ptr(s->report_poll));
     fd_close(&s->report_fd);
     close_handle(steal_ptr(s->timer));
+    session_end_tls(s);
     free(s->method);
     free(s->path);
     session_rules_done(&s->rules);
@@ -61,7 +67,7 @@ void session_free(struct session *s)
     free(s);
 }
 
-void session_end_connected(struct session *s, const char *why)
+static void tell_end(struct session *s, const char *why)
 {
     if (session_may_log(s))
         log_info("gateway closed sandbox=%s tag=%llu host=%s port=%u sent=%llu received=%llu "
@@ -70,7 +76,26 @@ void session_end_connected(struct session *s, const char *why)
                  (unsigned long long)s->up.bytes, (unsigned long long)s->down.bytes,
                  (long long)(clock_mono_ms() - s->started_ms), why);
     session_report_end(s, why);
+}
+
+static void session_reset_client(struct session *s)
+{
+    close_handle(steal_ptr(s->client_poll));
+    client_socket_reset(&s->client_fd);
     session_free(s);
+}
+
+/* What was not said to the end by both sides must not look to either as if it was. */
+void session_end_connected(struct session *s, const char *why)
+{
+    tell_end(s, why);
+    if (relay_finished(&s->up) && relay_finished(&s->down)) {
+        session_free(s);
+        return;
+    }
+    close_handle(steal_ptr(s->remote_poll));
+    client_socket_reset(&s->remote_fd);
+    session_reset_client(s);
 }
 
 static void on_timeout(uv_timer_t *timer);
@@ -78,6 +103,28 @@ static void on_timeout(uv_timer_t *timer);
 void session_set_timer(struct session *s, uint64_t ms)
 {
     uv_timer_start(s->timer, on_timeout, ms, 0);
+}
+
+/* A reset drops what has not arrived, and there is no event for the moment when all has. */
+static void reset_when_drained(struct session *s)
+{
+    if (!client_socket_is_drained(s->client_fd) && clock_mono_ms() < s->reset_deadline_ms) {
+        session_set_timer(s, DRAIN_LOOK_MS);
+        return;
+    }
+    session_reset_client(s);
+}
+
+void session_end_cut(struct session *s)
+{
+    tell_end(s, "cut");
+    close_handle(steal_ptr(s->report_poll)); /* the control plane has heard its last */
+    fd_close(&s->report_fd);
+    session_close_remote(s);
+    s->state = SESSION_RESET;
+    s->reset_deadline_ms = clock_mono_ms() + DRAIN_MAX_MS;
+    session_update_polls(s);
+    reset_when_drained(s);
 }
 
 static void on_timeout(uv_timer_t *timer)
@@ -98,6 +145,9 @@ static void on_timeout(uv_timer_t *timer)
         break;
     case SESSION_REFUSE:
         session_free(s);
+        break;
+    case SESSION_RESET:
+        reset_when_drained(s);
         break;
     }
 }
@@ -133,6 +183,7 @@ void session_update_polls(struct session *s)
         watch(s->client_poll, true, false, s->proxy ? session_on_proxy : session_on_line);
         break;
     case SESSION_RESOLVE:
+    case SESSION_RESET:
         watch(s->client_poll, false, false, NULL);
         break;
     case SESSION_CONNECT:

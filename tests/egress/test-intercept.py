@@ -6,6 +6,8 @@ import os
 import re
 import signal
 import socket
+import ssl
+import struct
 import sys
 import threading
 import time
@@ -136,6 +138,132 @@ def test_a_whole_https_url_is_fetched():
     check(answers[1].startswith("HTTP/1.1 502") and "mismatch" in answers[1].lower(), answers[1])
     check(answers[2].startswith("HTTP/1.1 403"), answers[2])
     check(answers[3].startswith("HTTP/1.1 502"), answers[3])
+    plain.delete()
+
+
+# Sends a request for a whole https:// URL, whose body is as long as it says and is sent while the answer is read. Prints
+# how many bytes of the body of the answer came, and how they ended.
+WHOLE = """import socket,sys,threading
+url,size=sys.argv[1],int(sys.argv[2])
+s=socket.create_connection(('127.0.0.1',3128),20); s.settimeout(40)
+s.sendall(b'POST %s HTTP/1.1\\r\\nHost: %s\\r\\nContent-Length: %d\\r\\n\\r\\n'%(url.encode(),url.split('/')[2].encode(),size))
+def send():
+    try: s.sendall(b'x'*size)
+    except OSError: pass
+threading.Thread(target=send,daemon=True).start()
+got,end=b'','ended'
+try:
+    while True:
+        more=s.recv(65536)
+        if not more: break
+        got+=more
+        if got.endswith(b'enough'): break
+except OSError as e: end=type(e).__name__
+print(got[9:12].decode(),len(got.partition(b'\\r\\n\\r\\n')[2]),end)
+"""
+
+
+class TlsServer:
+    """A server of TLS at port 8443 that reads a request's head and then does what a case says with the connection, of
+    whose body so many bytes have come."""
+
+    def __init__(self, act):
+        self.act = act
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(f"{net.world.dir}/cert.pem", f"{net.world.dir}/key.pem")
+        self.listener = net.world.in_outer(lambda: socket.create_server((w.ALLOWED, 8443)))
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                conn = self.listener.accept()[0]
+                with contextlib.suppress(OSError), self.context.wrap_socket(conn, server_side=True) as tls:
+                    got = b""
+                    while b"\r\n\r\n" not in got:
+                        got += tls.recv(65536)
+                    self.act(tls, len(got.partition(b"\r\n\r\n")[2]))
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)  # wakes accept(), which holds it
+        self.listener.close()
+
+
+def ask_whole(act, size=0):
+    plain = net.sandbox({"allow": [{"host": "allowed.test", "ports": [8443]}]})
+    with contextlib.closing(TlsServer(act)):
+        a = net.python(WHOLE, "https://allowed.test:8443/", str(size), box=plain)
+    plain.delete()
+    equal((a["exit_code"], a["stderr"]), (0, ""), a)
+    return a["stdout"].strip()
+
+
+@test("an answer that its server did not end is an error to a client that leaves TLS to the proxy, and no shorter answer")
+def test_an_answer_that_was_cut_is_an_error():
+    body, endless = b"b" * 300000, b"HTTP/1.1 200 OK\r\nX: y\r\n\r\n"
+
+    def ends(data):
+        def act(tls, come):
+            tls.sendall(data)
+            tls.unwrap()  # which says that it ends
+        return act
+
+    def cuts(data):
+        def act(tls, come):
+            tls.sendall(data)
+            tls.shutdown(socket.SHUT_RDWR)
+        return act
+
+    equal(ask_whole(ends(endless + body)), "200 300000 ended", "ended by its server")
+    equal(ask_whole(cuts(endless + body)), "200 300000 ConnectionResetError", "cut on its way")
+    with_length = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
+    equal(ask_whole(cuts(with_length % len(body) + body)), "200 300000 ended", "it says how long it is, and is")
+    equal(ask_whole(cuts(with_length % (len(body) + 1) + body)), "200 300000 ended", "its client sees that one byte is missing")
+    equal(ask_whole(cuts(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")), "200 13 ended")
+    equal(ask_whole(cuts(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\n")).split()[2], "ended", "an answer without a body")
+    equal(ask_whole(cuts(b"HTTP/1.1 200 OK\r\nContent-Length: 3")).split()[2], "ConnectionResetError", "in the middle of its head")
+    equal(ask_whole(cuts(b"")).split()[0], "502", "nothing at all")
+
+
+@test("a server that answers before it has read the request is heard by a client that leaves TLS to the proxy")
+def test_a_server_that_answers_early_is_heard():
+    over = threading.Event()
+
+    def answer_only(tls, come):
+        tls.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 6\r\n\r\nenough")
+        over.wait(60)  # and reads nothing of sixteen megabytes
+
+    def talk(tls, come):
+        tls.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(4 << 20))  # before the next byte is read
+        left = (16 << 20) - come
+        while left > 0:
+            left -= len(tls.recv(65536))
+        tls.sendall(b"enough")
+        over.wait(60)
+
+    try:
+        equal(ask_whole(answer_only, 16 << 20), "413 6 ended")
+        equal(ask_whole(talk, 16 << 20), f"200 {(4 << 20) + 6} ended")
+    finally:
+        over.set()
+
+
+@test("a plain connection that its server or the daemon broke is an error to its client")
+def test_a_plain_connection_that_broke_is_an_error():
+    def serve(listener):
+        with contextlib.suppress(OSError):
+            conn = listener.accept()[0]
+            conn.recv(65536)
+            conn.sendall(b"HTTP/1.1 200 OK\r\n\r\nhalf")
+            time.sleep(0.5)
+            conn.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            conn.close()
+
+    plain = net.sandbox({"allow": [{"host": "allowed.test", "ports": [8443]}]})
+    with contextlib.closing(net.world.in_outer(lambda: socket.create_server((w.ALLOWED, 8443)))) as listener:
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        a = net.python(WHOLE, "http://allowed.test:8443/", "0", box=plain)
+    equal(a["stdout"].strip(), "200 4 ConnectionResetError", a)
     plain.delete()
 
 
@@ -377,31 +505,58 @@ def test_bodies_go_up_and_down_as_they_are():
     equal(tell("https://allowed.test/tell", "-X", "POST", "-d", "x"), WITH.replace("GET", "POST"))
 
 
+# Holds as many connections as it is given, of which every second has begun to speak TLS, and tells how many it was given and
+# how many it was refused. A connection is sent one beginning only: two make no message of TLS, and end it.
+HOLD = """
+import os,socket,time
+held,refused=[],0
+for i in range(40):
+    s=socket.create_connection(('127.0.0.1',3128),20); s.settimeout(20)
+    s.sendall(b'CONNECT allowed.test:443 HTTP/1.1\\r\\nHost: allowed.test:443\\r\\n\\r\\n')
+    got=s.recv(4096)
+    if b' 200 ' in got:
+        held.append(s)
+        if i % 2: s.sendall(b'\\x16\\x03\\x01\\x40\\x00')
+    elif b' 503 ' in got and b'too many connections of this sandbox' in got: refused+=1
+with open('/tmp/held.new','w') as f: f.write('%d held, %d refused'%(len(held),refused))
+os.rename('/tmp/held.new','/tmp/held')
+while not os.path.exists('/tmp/over'): time.sleep(0.1)
+"""
+
+
+def sockets_of(pid):
+    """Open sockets of a process: of an interceptor one, and two per connection."""
+    found = 0
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            found += os.readlink(f"/proc/{pid}/fd/{fd}").startswith("socket:")
+    return found
+
+
 @test("slow and many clients stay within the limits, and others are served meanwhile")
 def test_slow_and_many_clients_stay_within_the_limits():
-    code = """
-import socket,ssl,sys,time
-held=[]
-for i in range(40):
-    try:
-        s=socket.create_connection(('127.0.0.1',3128),5); s.settimeout(5)
-        s.sendall(b'CONNECT allowed.test:443 HTTP/1.1\\r\\nHost: allowed.test:443\\r\\n\\r\\n')
-        if b' 200 ' in s.recv(4096): held.append(s)
-    except OSError: pass
-    if i % 2 and held:
-        try: held[-1].sendall(b'\\x16\\x03\\x01\\x40\\x00')
-        except OSError: pass
-def lives(s):
-    s.setblocking(False)
-    try: return s.recv(1) != b''
-    except BlockingIOError: return True
-    except OSError: return False
-time.sleep(1)
-print(sum(map(lives,held)),flush=True)
-"""
-    a = net.python(code)
-    check(a["exit_code"] == 0 and 8 <= int(a["stdout"]) <= 32, a)
-    wait_for(lambda: curl("https://allowed.test/tell")["stdout"] == WITH, "the same sandbox is served again")
+    before = set(interceptors())
+    box = net.sandbox(NETWORK)
+    equal(tell("https://allowed.test/tell", box=box), WITH)
+    own = set(interceptors()) - before
+    equal(len(own), 1, "its interceptor")
+    own = own.pop()
+    wait_for(lambda: sockets_of(own) == 1, "the interceptor has no connections")
+    holder = threading.Thread(target=net.python, args=(HOLD,), kwargs={"box": box, "timeout_ms": 200000}, daemon=True)
+    holder.start()
+    most, told = 0, ""
+    while not told:
+        most = max(most, sockets_of(own))
+        told = net.run("sh", "-c", "cat /tmp/held 2>/dev/null", box=box)["stdout"]
+        check(told or holder.is_alive(), "the one that holds them")
+    equal(told, "32 held, 8 refused")
+    equal((sockets_of(own), max(most, sockets_of(own))), (65, 65), "sockets of the interceptor: two per connection")
+    equal(tell("https://allowed.test/tell"), WITH, "another sandbox is served meanwhile")
+    net.run("touch", "/tmp/over", box=box)
+    holder.join(60)
+    wait_for(lambda: curl("https://allowed.test/tell", box=box)["stdout"] == WITH, "the same sandbox is served again")
+    wait_for(lambda: sockets_of(own) == 1, "they were given back")
+    box.delete()
     before = memory_of(interceptors())
     a = net.python("""
 import socket

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/address.h"
+#include "gateway/answer-head.h"
 #include "gateway/gateway-client.h"
 #include "gateway/relay.h"
 #include "gateway/rule.h"
@@ -673,6 +674,47 @@ static void test_resolver_share(void)
     ok(uv_loop_close(&g.loop) == 0, "nothing is left on the loop");
 }
 
+static bool says_end(const char *method, const char *answer, size_t piece)
+{
+    struct answer_head a;
+    answer_head_init(&a, method);
+    for (size_t at = 0, len = strlen(answer); at < len; at += piece)
+        answer_head_take(&a, answer + at, piece < len - at ? piece : len - at);
+    bool says = answer_head_says_end(&a);
+    answer_head_done(&a);
+    return says;
+}
+
+/* Whether an answer that was cut could be taken for the whole of it. */
+static void test_answer_heads(void)
+{
+    static const struct {
+        const char *method, *answer;
+        bool says;
+    } rows[] = {
+        {"GET", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", true},
+        {"GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", true},
+        {"GET", "HTTP/1.1 200 OK\r\nX: y\r\n\r\nabc", false},
+        {"HEAD", "HTTP/1.1 200 OK\r\nX: y\r\n\r\n", true},
+        {"GET", "HTTP/1.1 304 Not Modified\r\n\r\n", true},
+        {"GET", "HTTP/1.1 100 Continue\r\nContent-Length: 3\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", false},
+        {"GET", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n", true},
+        {"GET", "HTTP/1.1 101 Switching\r\nContent-Length: 3\r\n\r\n", false},
+        {"GET", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n", false},
+        {"GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nContent-Length: 4\r\n\r\n", false},
+        {"GET", "HTTP/1.1 200 OK\nContent-Length: 3\n\n", false},
+        {"GET", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n", false},
+        {"GET", "220 ready\r\n\r\n", false},
+    };
+    for (size_t i = 0; i < ELEMENTS(rows); i++)
+        for (size_t piece = 1; piece < 200; piece += 66)
+            ok(says_end(rows[i].method, rows[i].answer, piece) == rows[i].says,
+               "answer %zu in pieces of %zu", i, piece);
+    _cleanup_free_ char *large = xcalloc(1, 100001);
+    memset(large, 'x', 100000);
+    ok(!says_end("GET", large, 100000) && !says_end("GET", large, 4096), "a head without end");
+}
+
 int main(void)
 {
     test_resolver_share();
@@ -686,5 +728,6 @@ int main(void)
     test_denied_addresses();
     test_relay();
     test_relay_backpressure();
+    test_answer_heads();
     return tap_done();
 }
