@@ -62,10 +62,10 @@ bool network_is_within(const struct spec *spec, const struct policy *policy)
     return !has_hosts(policy) || gateway_hosts_cover(policy->allowed_hosts, spec->hosts);
 }
 
-char **network_narrow(const struct spec *spec, const struct policy *const *policies, size_t n)
+char **network_narrow(const struct policy *const *policies, size_t n)
 {
     char *const none[] = {(char *)GATEWAY_HOST_NONE, NULL};
-    char **hosts = strv_copy(spec->hosts);
+    char **hosts = NULL;
     for (size_t i = 0; i < n; i++) {
         if (!policies[i] || !policies[i]->has_network)
             continue;

@@ -59,7 +59,7 @@ static int narrow_network(struct run *run, const struct policy *const *policies,
         err->code = why.code;
         return -EOPNOTSUPP;
     }
-    run->hosts = network_narrow(sandbox_spec(run->sandbox), policies, n);
+    run->hosts = network_narrow(policies, n);
     run->spec.hosts = run->hosts;
     return 0;
 }

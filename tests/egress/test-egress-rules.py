@@ -508,6 +508,33 @@ rules:
         check(len(opened) == 1 and opened[0]["ports"] == [80] and "expires_at" in opened[0], rules)
 
 
+@test("a yes to a rule that asks holds for a call with fewer hosts than its sandbox, which runs already, and is asked for once")
+def test_a_yes_reaches_a_narrower_call():
+    if os.environ.get("MAS_RUNTIME", "").endswith(("gvisor", "microvm")):
+        return  # which have no such calls
+    with Guarded("version: 1\ndefault: allow\nrules: []\n", config=OPEN) as d:
+        rules = {"allow": [{"host": "asked.test", "ask": True}, {"host": "two.test", "ask": True}, {"host": "one.test"}]}
+        box = d.post("/v1/sandboxes", {"network": rules}).json["id"]
+        line = "for i in $(seq 300); do s=$(curl -s -o /dev/null -w '%{http_code}' -m 9 http://asked.test/); echo $s; [ $s = 200 ] && exit; sleep 0.2; done"
+        told = []
+
+        def call():
+            told.append(mas_result(d.post("/v1/sandbox/execute", {"sandbox_id": box, "tool": {"name": "shell", "args": {"command": line}},
+                                                                  "policy": {"Network": {"Enabled": True, "AllowedHosts": ["asked.test", "one.test"]}}})))
+
+        caller = threading.Thread(target=call, daemon=True)
+        caller.start()
+        pending = lambda: d.get("/v1/approvals?status=pending").json["approvals"]
+        wait_for(pending, "it asks")
+        equal(silent(status, d, box, "http://asked.test/"), "403")  # through the sandbox's own proxy, which asks no second time
+        equal(len(pending()), 1)
+        equal(d.post(f"/v1/approvals/{pending()[0]['id']}/approve", {}).status, 200)
+        caller.join(120)
+        equal(told[0].split()[-1] if told else None, "200", told)
+        equal(status(d, box, "http://asked.test/"), "200")
+        equal([a["status"] for a in d.get("/v1/approvals").json["approvals"]], ["used"], "questions of this sandbox")
+
+
 # --- what is told of them
 
 @test("decisions are in the log with their rule, in order and by pages; what follows comes as it happens")
