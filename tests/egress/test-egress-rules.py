@@ -7,6 +7,7 @@ nothing else; names are in an /etc/hosts of its own. A server counts every conne
 without.
 """
 import atexit
+import ctypes
 import os
 import shutil
 import subprocess
@@ -250,6 +251,45 @@ def test_a_narrower_call_has_a_proxy_of_its_own():
         events = [json.loads(x) for x in d.get(f"/v1/sandboxes/{box}/network/log?limit=1000").body.splitlines()]
         denied = [e["data"] for e in events if e["type"] == "network.denied"]
         check(denied and all(e.get("exec_id", "").startswith("ex-") for e in denied), events)
+
+
+# A command of the sandbox that would fetch for others, in three ways. What it is reached by is written down for them.
+HELPER = """import os, signal, socket, threading, urllib.request
+def serve(name):
+    s = socket.socket(socket.AF_UNIX); s.bind(name); s.listen()
+    while True:
+        c = s.accept()[0]; c.sendall(str(urllib.request.urlopen('http://other.test/').status).encode()); c.close()
+signal.signal(signal.SIGUSR1, lambda *a: None)
+for name in ('\\0helper', '/tmp/helper'): threading.Thread(target=serve, args=(name,), daemon=True).start()
+with open('/tmp/helper-pid', 'w') as f: f.write(str(os.getpid()))
+threading.Event().wait()
+"""
+ASK_HELPER = """import errno, os, socket
+def tried(name, fn):
+    try: print(name, fn())
+    except OSError as e: print(name, errno.errorcode[e.errno])
+def ask(name):
+    s = socket.socket(socket.AF_UNIX); s.settimeout(20); s.connect(name); return s.recv(99).decode()
+tried('abstract', lambda: ask('\\0helper'))
+tried('signal', lambda: os.kill(int(open('/tmp/helper-pid').read()), 10))
+"""
+
+
+@test("MAS: a call with fewer hosts reaches no abstract socket and signals no process of a call with more")
+def test_a_narrower_call_is_in_a_domain_of_its_own():
+    if os.environ.get("MAS_RUNTIME", "").endswith(("gvisor", "microvm")) or ctypes.CDLL(None).syscall(444, None, 0, 1) < 6:
+        return  # where there are no such calls, and before Linux 6.12
+    both = {"Network": {"Enabled": True, "AllowedHosts": ["one.test", "other.test"]}}
+    with Daemon(config=OPEN) as d:
+        box = d.post("/v1/sandbox/create", {"policy": both}).json["sandbox_id"]
+        for name, text in (("helper", HELPER), ("ask", ASK_HELPER)):
+            run(d, box, "sh", "-c", f"cat >/tmp/{name}.py", stdin=text)
+        d.post(f"/v1/sandboxes/{box}/exec", {"command": ["python3", "/tmp/helper.py"], "async": True})
+        wait_for(lambda: run(d, box, "test", "-S", "/tmp/helper", "-a", "-s", "/tmp/helper-pid")["exit_code"] == 0, "the helper listens")
+        tool = {"name": "shell", "args": {"command": "python3 /tmp/ask.py"}}
+        equal(mas_result(d.post("/v1/sandbox/execute", {"sandbox_id": box, "tool": tool})).split("\n")[:2], ["abstract 200", "signal None"], "a call with all of them")
+        narrow = {"Network": {"Enabled": True, "AllowedHosts": ["one.test"]}}
+        equal(mas_result(silent(d.post, "/v1/sandbox/execute", {"sandbox_id": box, "tool": tool, "policy": narrow})).split("\n")[:2], ["abstract EPERM", "signal EPERM"])
 
 
 # --- what a rule can say
