@@ -64,9 +64,9 @@ struct session {
     int client_fd, remote_fd, report_fd; /* report_fd: -1 where nobody asks for one */
     uv_poll_t *client_poll, *remote_poll, *report_poll; /* freed by their close callbacks */
     uv_timer_t *timer;
-    struct lookup *lookup; /* NULL while it waits for its turn */
+    struct lookup *lookup;     /* NULL while it waits for its turn */
     struct tls_link *tls_link; /* the thread that speaks TLS for the client, or NULL */
-    struct relay up, down; /* client to remote, remote to client */
+    struct relay up, down;     /* client to remote, remote to client */
     int64_t started_ms, connect_deadline_ms, reset_deadline_ms;
 };
 

@@ -101,8 +101,8 @@ static void tell_failure(const struct tls_link *l, const char *why)
         ; /* what is left unread would take the answer back */
 }
 
-/* Waits for what the handshake needs of the server, which may send a byte at a time for as long as it likes:
- * only the whole has an end. False at that end and when the session has ended. */
+/* Waits for what the handshake needs of the server, which may send a byte at a time for as long as
+ * it likes: only the whole has an end. False at that end and when the session has ended. */
 static bool await_server(const struct tls_link *l, int result, int64_t until_ms)
 {
     int error = SSL_get_error(l->ssl, result);
