@@ -24,6 +24,7 @@
 #define RUNNER_PROGRAM "/mas/mas-toolrunner"
 #define CHANNEL_DIR    "/mas-channel"
 #define CHANNEL_SOCKET "/mas-channel/socket"
+#define DOOR_DIR       "/mas-link-door" /* of LINK_DOOR in pod/link.h */
 #define OWN_CPU        "100m"
 #define OWN_MEMORY     "32Mi"
 #define RUNNER_BYTES   (16ll << 20)
@@ -225,11 +226,11 @@ static json_t *make_volume(const char *name, const struct kube_volume_order *v)
 
 static json_t *make_volumes(const struct kube_order *o)
 {
-    return json_pack("[o, o, o, o, o, o]", make_empty("runner", RUNNER_BYTES, true),
-                     make_empty("channel", CHANNEL_BYTES, true),
-                     make_volume("workspace", &o->workspace), make_volume("cache", &o->cache),
-                     make_empty("tmp", o->tmp_bytes, true),
-                     make_empty("home", o->home_bytes, true));
+    return json_pack(
+        "[o, o, o, o, o, o, o]", make_empty("runner", RUNNER_BYTES, true),
+        make_empty("channel", CHANNEL_BYTES, true), make_empty("door", CHANNEL_BYTES, true),
+        make_volume("workspace", &o->workspace), make_volume("cache", &o->cache),
+        make_empty("tmp", o->tmp_bytes, true), make_empty("home", o->home_bytes, true));
 }
 
 static json_t *make_mount(const char *name, const char *path, bool read_only)
@@ -275,7 +276,9 @@ static json_t *make_init_containers(const struct kube_ceiling *c, const struct k
         json_pack("[o]", make_mount("runner", RUNNER_DIR, false)), false);
     json_t *link = make_own_container(
         c, o, KUBE_LINK_CONTAINER, json_pack("[s, s, s]", "/mas-link", "--listen", CHANNEL_SOCKET),
-        json_pack("[o]", make_mount("channel", CHANNEL_DIR, false)), true);
+        json_pack("[o, o]", make_mount("channel", CHANNEL_DIR, false),
+                  make_mount("door", DOOR_DIR, false)),
+        true);
     json_object_set_new(link, "restartPolicy", text("Always")); /* a sidecar that starts first */
     return json_pack("[o, o]", install, link);
 }
@@ -296,8 +299,8 @@ static json_t *make_sandbox_container(const struct kube_ceiling *c, const struct
         make_mount("channel", CHANNEL_DIR, false), make_mount("workspace", "/workspace", false),
         make_mount("cache", "/cache", false), make_mount("tmp", "/tmp", false),
         make_mount("home", "/home/sandbox", false));
-    json_t *command =
-        json_pack("[s, s, s, s]", RUNNER_PROGRAM, "--pid1", "--channel-socket", CHANNEL_SOCKET);
+    json_t *command = json_pack("[s, s, s, s, s]", RUNNER_PROGRAM, "--pid1", "--shared-uid",
+                                "--channel-socket", CHANNEL_SOCKET);
     bool read_only = !(o->flags & KUBE_WRITABLE_ROOT);
     return json_pack("{s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:o}", "name", KUBE_POD_NAME, "image",
                      o->image, "imagePullPolicy", "IfNotPresent", "command", command, "workingDir",

@@ -2,27 +2,48 @@
 #include "toolrunner/dial.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/list.h"
 #include "toolrunner/conn.h"
 #include "toolrunner/runner.h"
 
-static int dialer_connect(struct dialer *d)
+static int dial_unix(const char *path, int type)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
-    if (strlen(d->path) >= sizeof(sun.sun_path))
+    if (strlen(path) >= sizeof(sun.sun_path))
         return -ENAMETOOLONG;
-    memcpy(sun.sun_path, d->path, strlen(d->path) + 1);
-    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    memcpy(sun.sun_path, path, strlen(path) + 1);
+    _cleanup_close_ int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (const struct sockaddr *)&sun, sizeof(sun)) < 0)
         return -errno;
-    conn_adopt(d->runner, fd_steal(&fd), NULL, 0);
+    return fd_steal(&fd);
+}
+
+static int dialer_connect(struct dialer *d)
+{
+    int fd = dial_unix(d->path, SOCK_STREAM);
+    if (fd < 0)
+        return fd;
+    conn_adopt(d->runner, fd, NULL, 0);
     return 0;
+}
+
+int dial_channel(const char *path)
+{
+    for (int64_t end = clock_mono_ms() + DIAL_CHANNEL_MS;;) {
+        int fd = dial_unix(path, SOCK_SEQPACKET);
+        bool early = fd == -ENOENT || fd == -ECONNREFUSED;
+        if (!early || clock_mono_ms() > end)
+            return fd;
+        usleep(DIAL_RETRY_MS * 1000);
+    }
 }
 
 void dialer_again(struct dialer *d)

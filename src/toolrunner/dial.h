@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections that the runner makes itself, where no process can pass it one: to a socket of the
- * warden's. A lost one is made anew until it succeeds. */
+/* Connections that the runner makes itself. Where no process can pass it one, it connects to a
+ * socket of the warden's, and a lost connection is made anew until that succeeds. In a pod it
+ * connects once to the link, which passes it every other one. */
 #pragma once
 
 #include "base/epoll-loop.h"
@@ -19,3 +20,7 @@ struct dialer {
 int dialer_init(struct dialer *d, struct runner *r, const char *path);
 /* The connection ended. */
 void dialer_again(struct dialer *d);
+/* The channel to the link of a pod (pod/link.h), which may start a moment later than the runner and
+ * is waited for. The descriptor, or -errno. */
+#define DIAL_CHANNEL_MS 30000
+int dial_channel(const char *path);

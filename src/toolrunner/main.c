@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "guest/guest.h"
+#include "toolrunner/install.h"
 #include "toolrunner/runner.h"
 #include "toolrunner/through-proxy.h"
 #include "warden/local/zygote.h"
@@ -20,12 +21,14 @@ static const char usage[] =
     "       mas-toolrunner --unix PATH              the same on a unix socket\n"
     "       mas-toolrunner --fd N [--channel N]     serve a connection that is open already\n"
     "       mas-toolrunner --pid1 --uid U --gid G   be PID 1 of a sandbox (descriptors 3 and 4)\n"
+    "       mas-toolrunner --install DIR            copy the program there, for another container\n"
     "       mas-toolrunner --through-proxy HOST PORT   connect standard input and output to a host\n"
     "                                               through the sandbox's proxy (ssh's ProxyCommand)\n"
     "options: --workdir DIR          where commands start\n"
     "         --shared-uid           commands keep the runner's user, behind Landlock\n"
     "         --acting-uid U         have no rights but to signal and become that user and group\n"
     "         --command-rules N      every command enters the Landlock rules in this descriptor\n"
+    "         --channel-socket PATH  take connections from the unix socket of this pod's link\n"
     "         --connect PATH         connect to a unix socket, and again when that ends\n"
     "         --filter-fd N          apply the system call filter in this file first\n"
     "         --filter-file PATH     the same of a file with a name\n"
@@ -43,6 +46,7 @@ enum option_id {
     OPT_PROXY,
     OPT_FD,
     OPT_CHANNEL,
+    OPT_CHANNEL_SOCKET,
     OPT_PORT,
     OPT_UNIX,
     OPT_CONNECT,
@@ -64,6 +68,7 @@ static const struct option options[] = {
     {"proxy-port", required_argument, NULL, OPT_PROXY},
     {"fd", required_argument, NULL, OPT_FD},
     {"channel", required_argument, NULL, OPT_CHANNEL},
+    {"channel-socket", required_argument, NULL, OPT_CHANNEL_SOCKET},
     {"port", required_argument, NULL, OPT_PORT},
     {"unix", required_argument, NULL, OPT_UNIX},
     {"connect", required_argument, NULL, OPT_CONNECT},
@@ -125,6 +130,9 @@ static void apply_option(struct runner_config *c, int id, const char *value)
     case OPT_CHANNEL:
         c->channel_fd = (int)parse_number(value, INT_MAX);
         break;
+    case OPT_CHANNEL_SOCKET:
+        c->channel_path = value;
+        break;
     case OPT_PORT:
         c->vsock_port = parse_number(value, UINT_MAX - 1);
         break;
@@ -170,7 +178,10 @@ static struct runner_config parse_options(int argc, char **argv)
         apply_option(&c, id, optarg);
     if (optind < argc)
         die_usage("unexpected argument");
-    if (c.conn_fd < 0 && c.channel_fd < 0 && !c.unix_path && !c.connect_path && c.vsock_port < 0)
+    if (c.channel_path) /* in place of the descriptors that --pid1 means */
+        c.conn_fd = c.channel_fd = -1;
+    if (c.conn_fd < 0 && !c.channel_path && c.channel_fd < 0 && !c.unix_path && !c.connect_path &&
+        c.vsock_port < 0)
         c.vsock_port = LISTEN_PORT_DEFAULT;
     if (c.shared_uid)
         c.switch_user = false;
@@ -183,9 +194,15 @@ static int run_as(int argc, char **argv)
 {
     struct runner_config config = parse_options(argc, argv);
     struct runner r;
-    const char *what;
+    const char *what = "";
     log_setup("mas-toolrunner", LOG_INFO, false);
-    int n = runner_init(&r, &config, &what);
+    int n = 0;
+    if (config
+            .channel_path) { /* before anything is served, so that no command can be there first */
+        what = "connect to the link";
+        n = config.channel_fd = dial_channel(config.channel_path);
+    }
+    n = n < 0 ? n : runner_init(&r, &config, &what);
     if (n < 0) {
         log_error("cannot start step=\"%s\" error=\"%s\"", what, strerror(-n));
         return 1;
@@ -204,5 +221,7 @@ int main(int argc, char **argv)
         zygote_main(argc, argv, run_as);
     if (argc == 4 && strcmp(argv[1], THROUGH_PROXY_OPTION) == 0)
         return through_proxy(argv[2], argv[3]);
+    if (argc == 3 && strcmp(argv[1], INSTALL_OPTION) == 0)
+        return install_runner(argv[2]);
     return run_as(argc, argv);
 }

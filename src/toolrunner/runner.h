@@ -38,6 +38,7 @@ struct runner_config {
     const char *gateway_socket; /* NULL: none */
     uint16_t proxy_port;        /* in place of a socket with a name: on the loopback; 0: none */
     const char *connect_path;   /* connect here, again and again; NULL: do not */
+    const char *channel_path;   /* of a pod's link; channel_fd is connected to it; NULL: none */
     const char *unix_path;      /* listen here instead of a vsock port */
     int conn_fd;                /* the first connection, or -1 */
     int filter_fd;              /* the warden's system call filter, or -1 */

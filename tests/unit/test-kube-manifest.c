@@ -11,6 +11,7 @@
 #include "base/strbuf.h"
 #include "kube/ceiling.h"
 #include "kube/manifest.h"
+#include "pod/link.h"
 #include "proto/kube.h"
 #include "tests/unit/tap.h"
 
@@ -137,6 +138,30 @@ static void check_golden(const char *file, const struct kube_ceiling *c)
 
 /* --- what must hold of every pod */
 
+static bool mounts_volume(const json_t *container, const char *name, const char *path)
+{
+    size_t i;
+    json_t *mount;
+    json_array_foreach(json_object_get(container, "volumeMounts"), i, mount)
+    {
+        if (strcmp(json_member_text(mount, "name"), name) == 0 &&
+            strcmp(json_member_text(mount, "mountPath"), path) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The door is where connections come in: no container but the link's may have it. */
+static void check_door(const json_t *init, const json_t *containers)
+{
+    char dir[80] = LINK_DOOR;
+    *strrchr(dir, '/') = 0;
+    ok(mounts_volume(json_array_get(init, 1), "door", dir), "the link has its door");
+    ok(!mounts_volume(json_array_get(init, 0), "door", dir) &&
+           !mounts_volume(json_array_get(containers, 0), "door", dir),
+       "and nothing else has");
+}
+
 static bool container_is_restricted(const json_t *container)
 {
     const json_t *s = json_object_get(container, "securityContext");
@@ -171,6 +196,7 @@ static void check_restricted(const struct kube_ceiling *c, const struct kube_ord
             n++;
         }
     ok(good && n == 3, "all three containers are restricted");
+    check_door(lists[0], lists[1]);
     for (size_t k = 0; k < ELEMENTS(never); k++)
         ok(!json_object_get(spec, never[k]), "no %s", never[k]);
     json_array_foreach(json_object_get(spec, "volumes"), i, item) good =

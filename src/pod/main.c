@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mas-link: options, then the link or one connection through it (pod/link.h). */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "pod/link.h"
+
+#define EXIT_USAGE 2
+
+static const char help[] =
+    "mas-link --listen SOCKET [--door SOCKET]\n"
+    "mas-link --attach [--door SOCKET]\n"
+    "The way into a sandbox that is a pod: takes the runner's channel once, and hands every\n"
+    "connection of the control plane over to it. Runs in a container of its own.\n"
+    "  --listen SOCKET   where the runner connects, once; in a directory that both containers have\n"
+    "  --attach          connect standard input and output to the runner\n"
+    "  --door SOCKET     where --attach finds the link (" LINK_DOOR ");\n"
+    "                    in a directory that only the link's container has\n"
+    "  --help, --version\n";
+
+/* As the first process of a container it has no default actions: without this, ending the pod
+ * would wait for the kill. */
+static void on_end_signal(int sig)
+{
+    (void)sig;
+    _exit(EXIT_SUCCESS);
+}
+
+static void link_protect(void)
+{
+    struct sigaction end = {.sa_handler = on_end_signal}, ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGTERM, &end, NULL);
+    sigaction(SIGINT, &end, NULL);
+    sigaction(SIGPIPE, &ignore, NULL);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"listen", required_argument, NULL, 'l'}, {"attach", no_argument, NULL, 'a'},
+        {"door", required_argument, NULL, 'd'},   {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},      {0}};
+    const char *channel = NULL, *door = LINK_DOOR, *what = "";
+    bool attach = false;
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (c == 'l')
+            channel = optarg;
+        else if (c == 'a')
+            attach = true;
+        else if (c == 'd')
+            door = optarg;
+        else if (c == 'v')
+            return puts("mas-link " MAS_VERSION) < 0;
+        else {
+            fputs(help, c == 'h' ? stdout : stderr);
+            return c == 'h' ? EXIT_SUCCESS : EXIT_USAGE;
+        }
+    }
+    if (optind < argc || attach == (channel != NULL)) {
+        fputs(help, stderr);
+        return EXIT_USAGE;
+    }
+    log_setup("mas-link", LOG_INFO, false);
+    link_protect();
+    int r = attach ? link_attach(door, &what) : link_serve(channel, door, &what);
+    if (r == 0)
+        return EXIT_SUCCESS;
+    log_error("cannot go on step=\"%s\" error=\"%s\"", what, strerror(-r));
+    return EXIT_FAILURE;
+}

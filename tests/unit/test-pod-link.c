@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The real link and the real runner as a pod has them: two users where the test is root, one
+ * directory that both see, another one for the link alone. Connections come by mas-link --attach,
+ * which is killed while a command prints.
+ * Usage: test-pod-link MAS-LINK MAS-TOOLRUNNER */
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "tests/unit/runner-peer.h"
+#include "tests/unit/tap.h"
+
+#define RUNNER_UID 100000
+#define LINK_UID   100001
+#define LINES      200000
+
+static char link_program[112], runner_program[112]; /* copies that every user can reach */
+static char dir[64], channel_path[96], door_dir[96], door_path[112], installed[112];
+
+static pid_t program_start(uid_t uid, int in_out, const char *const *argv)
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (in_out >= 0)
+        dup2(in_out, 0);
+    dup2(in_out >= 0 ? in_out : 2, 1);
+    close_range(3, ~0u, 0);
+    if (geteuid() == 0 && (setgid(uid) < 0 || setuid(uid) < 0))
+        _exit(126);
+    execv(argv[0], (char *const *)argv);
+    _exit(127);
+}
+
+static pid_t link_start(void)
+{
+    return program_start(
+        LINK_UID, -1,
+        (const char *[]){link_program, "--listen", channel_path, "--door", door_path, NULL});
+}
+
+static pid_t runner_start(void)
+{
+    return program_start(
+        RUNNER_UID, -1,
+        (const char *[]){installed, "--shared-uid", "--channel-socket", channel_path, NULL});
+}
+
+/* The end of a process within PEER_WAIT_MS; its wait status, or -1. */
+static int end_of(pid_t pid)
+{
+    int status = -1;
+    for (int64_t end = clock_mono_ms() + PEER_WAIT_MS; clock_mono_ms() < end; usleep(10000))
+        if (waitpid(pid, &status, WNOHANG) == pid)
+            return status;
+    return -1;
+}
+
+static bool exists_within(const char *path, bool wanted)
+{
+    struct stat st;
+    for (int64_t end = clock_mono_ms() + PEER_WAIT_MS; clock_mono_ms() < end; usleep(10000))
+        if ((lstat(path, &st) == 0) == wanted)
+            return true;
+    return false;
+}
+
+/* A connection by a process of its own, as the cluster starts one. */
+static pid_t peer_attach(struct peer *p)
+{
+    int pair[2];
+    assert(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
+    pid_t pid = program_start(
+        LINK_UID, pair[1], (const char *[]){link_program, "--attach", "--door", door_path, NULL});
+    close(pair[1]);
+    fd_close(&p->fd);
+    p->fd = pair[0];
+    p->eof = p->preface = p->hello_ok = p->goodbye = false;
+    p->n_states = 0;
+    strbuf_reset(&p->in);
+    strbuf_reset(&p->out);
+    peer_hello(p, 1);
+    return pid;
+}
+
+static void peer_init(struct peer *p)
+{
+    *p = (struct peer){.next_stream = 1, .next_request = 1, .fd = -1, .channel = -1};
+    strbuf_init(&p->in, 1 << 20);
+    strbuf_init(&p->out, 8 << 20);
+}
+
+static void peer_done(struct peer *p)
+{
+    fd_close(&p->fd);
+    for (size_t i = 0; i < p->n_execs; i++) {
+        strbuf_done(&p->execs[i].out[0]);
+        strbuf_done(&p->execs[i].out[1]);
+    }
+    strbuf_done(&p->in);
+    strbuf_done(&p->out);
+}
+
+static int connect_to(const char *path, int type)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
+    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+    if (connect(fd, (const struct sockaddr *)&sun, sizeof(sun)) == 0)
+        return fd;
+    int r = -errno;
+    close(fd);
+    return r;
+}
+
+static void check_install(void)
+{
+    struct stat st;
+    pid_t pid =
+        program_start(RUNNER_UID, -1, (const char *[]){runner_program, "--install", dir, NULL});
+    ok(end_of(pid) == 0 && stat(installed, &st) == 0 && (st.st_mode & 0777) == 0755,
+       "the runner installs itself, executable");
+    pid = program_start(RUNNER_UID, -1, (const char *[]){installed, "--version", NULL});
+    ok(end_of(pid) == 0, "what was installed runs");
+    pid = program_start(RUNNER_UID, -1,
+                        (const char *[]){runner_program, "--install", "/proc/nowhere", NULL});
+    ok(WEXITSTATUS(end_of(pid)) == EXIT_FAILURE, "a directory that is none is a failure");
+}
+
+/* Compares the numbers from 1 to LINES, one per line. */
+static bool is_counted(const struct strbuf *b)
+{
+    size_t at = 0;
+    for (unsigned i = 1; i <= LINES; i++) {
+        char line[16];
+        size_t n = (size_t)snprintf(line, sizeof(line), "%u\n", i);
+        if (b->len - at < n || memcmp(b->data + at, line, n) != 0)
+            return false;
+        at += n;
+    }
+    return at == b->len;
+}
+
+static void check_broken_connections(struct peer *p, pid_t attached)
+{
+    char script[64];
+    snprintf(script, sizeof(script), "seq %d", LINES);
+    struct msg_spawn m = peer_spawn_message(p, (const char *[]){"sh", "-c", script, NULL});
+    struct peer_exec *e = peer_spawn(p, &m);
+    int breaks = 0;
+    for (size_t seen = 0; breaks < 5 && !e->exited; breaks++) {
+        if (!peer_wait(p, e->out[0].len > seen + 100000 || e->exited))
+            break;
+        seen = e->out[0].len;
+        kill(attached, SIGKILL);
+        end_of(attached);
+        attached = peer_attach(p);
+    }
+    ok(breaks == 5, "the connection was broken %d times while the command printed", breaks);
+    (void)!peer_wait(p, e->exited && e->out[0].len >= e->exit.end[0]);
+    ok(peer_exited_with(e, 0) && !p->gap && is_counted(&e->out[0]),
+       "not a byte is lost or doubled: %zu bytes", e->out[0].len);
+    ok(e->n_started == 1, "it was started once");
+}
+
+static void check_replaced(struct peer *p)
+{
+    struct peer other;
+    pid_t first = peer_attach(p);
+    ok(peer_wait(p, p->hello_ok), "a connection");
+    peer_init(&other);
+    pid_t second = peer_attach(&other);
+    ok(peer_wait(&other, other.hello_ok), "another one takes its place");
+    ok(end_of(first) >= 0, "the process of the one before ends");
+    peer_done(&other);
+    ok(end_of(second) >= 0, "one that is closed outside ends, too");
+}
+
+static void check_closed_doors(struct peer *p)
+{
+    char script[300];
+    ok(connect_to(channel_path, SOCK_SEQPACKET) == -ENOENT,
+       "nothing can be the runner's channel a second time");
+    if (geteuid() != 0) {
+        ok(true, "commands and the link's door # SKIP needs two users");
+        return;
+    }
+    snprintf(script, sizeof(script), "ls %s >/dev/null 2>&1; echo $?; kill -0 $PPID", door_dir);
+    struct peer_exec *e = peer_shell(p, script);
+    ok(e->out[0].len && e->out[0].data[0] != '0', "a command does not see the link's door");
+}
+
+static void check_pod(void)
+{
+    struct peer p;
+    struct stat st;
+    peer_init(&p);
+    pid_t runner = runner_start(); /* first, because either container may be up first */
+    pid_t link = link_start();
+    ok(exists_within(door_path, true) && stat(door_path, &st) == 0 && (st.st_mode & 0777) == 0600,
+       "the door is the link's alone");
+    pid_t attached = peer_attach(&p);
+    ok(peer_wait(&p, p.hello_ok), "the runner answers through the link");
+    ok(exists_within(channel_path, false), "the name in the shared directory is gone");
+    struct peer_exec *e = peer_shell(&p, "echo through");
+    ok(peer_out_is(e, 1, "through\n"), "a command");
+    check_closed_doors(&p);
+    check_broken_connections(&p, attached);
+    check_replaced(&p);
+    peer_attach(&p);
+    struct msg_spawn m = peer_spawn_message(&p, (const char *[]){"sleep", "1000", NULL});
+    e = peer_spawn(&p, &m);
+    ok(peer_wait(&p, e->started), "a command that goes on");
+    kill(link, SIGKILL);
+    end_of(link);
+    ok(end_of(runner) >= 0, "without the link the runner ends");
+    for (int64_t end = clock_mono_ms() + PEER_WAIT_MS; clock_mono_ms() < end; usleep(10000))
+        if (kill((pid_t)e->pid, 0) < 0)
+            break;
+    ok(kill((pid_t)e->pid, 0) < 0 && errno == ESRCH, "and its commands with it");
+    peer_done(&p);
+}
+
+static void check_ends(void)
+{
+    pid_t link = link_start();
+    ok(exists_within(channel_path, true), "the link waits");
+    pid_t runner = runner_start();
+    ok(exists_within(channel_path, false), "the runner has connected");
+    kill(runner, SIGKILL);
+    end_of(runner);
+    ok(end_of(link) == 0, "without the runner the link ends, and all is well");
+    link = link_start();
+    ok(exists_within(channel_path, true), "the next one listens where the one before did");
+    int fd = -1;
+    for (int64_t end = clock_mono_ms() + PEER_WAIT_MS; fd < 0 && clock_mono_ms() < end;
+         usleep(1000))
+        fd = connect_to(channel_path, SOCK_SEQPACKET);
+    ok(fd >= 0 && send(fd, "x", 1, 0) == 1, "a runner that says something");
+    ok(WEXITSTATUS(end_of(link)) == EXIT_FAILURE, "ends the link, which reads nothing of it");
+    close(fd);
+    link = link_start();
+    exists_within(channel_path, true);
+    kill(link, SIGTERM);
+    ok(end_of(link) == 0, "SIGTERM ends it while it waits");
+}
+
+static void copy_program(const char *from, const char *to)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(PEER_OUT_MAX);
+    _cleanup_close_ int fd = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    assert(fd >= 0 && fd_read_file_at(AT_FDCWD, from, &b) == 0);
+    assert(fd_write_all(fd, b.data, b.len) == 0 && fchmod(fd, 0755) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3)
+        return 1;
+    signal(SIGPIPE, SIG_IGN);
+    snprintf(dir, sizeof(dir), "/tmp/mas-test-link-XXXXXX");
+    assert(mkdtemp(dir));
+    assert(chmod(dir, 0777) == 0);
+    snprintf(channel_path, sizeof(channel_path), "%s/channel", dir);
+    snprintf(door_dir, sizeof(door_dir), "%s/door", dir);
+    snprintf(door_path, sizeof(door_path), "%s/socket", door_dir);
+    snprintf(installed, sizeof(installed), "%s/mas-toolrunner", dir);
+    snprintf(link_program, sizeof(link_program), "%s/link", dir);
+    snprintf(runner_program, sizeof(runner_program), "%s/runner", dir);
+    copy_program(argv[1], link_program);
+    copy_program(argv[2], runner_program);
+    assert(mkdir(door_dir, 0700) == 0);
+    if (geteuid() == 0)
+        assert(chown(door_dir, LINK_UID, LINK_UID) == 0);
+    check_install();
+    check_pod();
+    check_ends();
+    unlink(door_path);
+    unlink(channel_path);
+    unlink(installed);
+    unlink(link_program);
+    unlink(runner_program);
+    rmdir(door_dir);
+    ok(rmdir(dir) == 0, "nothing else was made");
+    return tap_done();
+}
