@@ -299,10 +299,10 @@ static int parse_cidrs(const json_t *o, struct spec *s, struct error *err)
 }
 
 /* A packet has no name, so a name that is denied could not be held. */
-static int check_denied_by_address(const struct spec *s, struct error *err)
+int network_json_check_denied(char *const *denied, struct error *err)
 {
     struct net_range range;
-    for (char **text = s->denied_hosts; text && *text; text++)
+    for (char *const *text = denied; text && *text; text++)
         if (net_range_parse(*text, &range) < 0)
             return error_unsupported(err, "deny",
                                      "by address, 'deny' has addresses and networks with ports: "
@@ -338,7 +338,7 @@ static int parse_lists(const json_t *o, bool by_address, struct spec *s, struct 
     if (r < 0)
         return r;
     if (by_address)
-        r = check_denied_by_address(s, err);
+        r = network_json_check_denied(s->denied_hosts, err);
     if (r < 0)
         return r;
     return network_json_check(s, err);
@@ -426,12 +426,12 @@ static json_t *view_rules(char *const *texts)
 
 json_t *network_json_view(const struct spec *s)
 {
-    bool by_address = s->cidrs && s->cidrs[0];
+    bool by_address = spec_has_addresses(s);
     const char *mode = by_address ? "addresses" : s->network ? "names" : "none";
     json_t *o =
         json_pack("{s:s, s:o, s:o}", "mode", mode, "allow",
-                  view_rules(s->network ? s->hosts : NULL), "deny", view_rules(s->denied_hosts));
+                  view_rules(s->network ? s->hosts : s->lent), "deny", view_rules(s->denied_hosts));
     if (by_address)
-        json_object_set_new(o, "cidrs", view_words(s->cidrs));
+        json_object_set_new(o, "cidrs", s->cidrs ? view_words(s->cidrs) : json_array());
     return o;
 }

@@ -14,5 +14,7 @@ int network_json_parse(const json_t *body, struct spec *s, struct error *err);
 int network_json_rules(const json_t *o, const char *key, char ***ret, struct error *err);
 /* Checks the rules that a spec has got; it has a network where one of them allows something. */
 int network_json_check(struct spec *s, struct error *err);
+/* Rules that are to deny something by address: addresses and networks, with or without a port. */
+int network_json_check_denied(char *const *denied, struct error *err);
 /* {"mode","allow","deny"}. */
 json_t *network_json_view(const struct spec *s);

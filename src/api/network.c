@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "runtime/spec.h"
 #include "sandbox/sandbox.h"
 #include "tool/network-change.h"
 
@@ -72,6 +73,8 @@ void handle_network_change(struct api_request *req)
         return;
     int r = network_json_rules(req->body, "allow", &allow, &err);
     r = r < 0 ? r : network_json_rules(req->body, "deny", &deny, &err);
+    if (r >= 0 && spec_has_addresses(sandbox_spec(sb)))
+        r = network_json_check_denied(deny, &err);
     r = r < 0 ? r : json_member_strv(req->body, "drop", DROP_MAX, &drop, &err);
     r = r < 0 ? r : parse_mode(req->body, &none, &err);
     if (r >= 0 && !none && !(allow && *allow) && !(deny && *deny) && !(drop && *drop))

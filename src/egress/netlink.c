@@ -95,10 +95,79 @@ static int receive_answer(int sock, uint32_t seq)
     }
 }
 
-int netlink_send(int sock, struct netlink_message *m)
+static int message_send(int sock, struct netlink_message *m)
 {
     static uint32_t next_seq = 1;
     m->head.nlmsg_seq = next_seq++;
-    ssize_t n = send(sock, m, m->head.nlmsg_len, 0);
-    return n < 0 ? -errno : receive_answer(sock, m->head.nlmsg_seq);
+    return send(sock, m, m->head.nlmsg_len, 0) < 0 ? -errno : 0;
+}
+
+int netlink_send(int sock, struct netlink_message *m)
+{
+    int r = message_send(sock, m);
+    return r < 0 ? r : receive_answer(sock, m->head.nlmsg_seq);
+}
+
+/* --- many messages */
+
+/* 1: there are more; 0 or -errno: that was the last. */
+static int deliver_messages(const char *bytes, size_t size, uint32_t seq, netlink_fn fn, void *data)
+{
+    int left = (int)size;
+    for (const struct nlmsghdr *h = (const void *)bytes; NLMSG_OK(h, left);
+         h = NLMSG_NEXT(h, left)) {
+        if (h->nlmsg_seq != seq)
+            continue;
+        if (h->nlmsg_type == NLMSG_DONE)
+            return 0;
+        if (h->nlmsg_type != NLMSG_ERROR)
+            fn(data, h);
+        else if (h->nlmsg_len >= NLMSG_LENGTH(sizeof(struct nlmsgerr)))
+            return ((const struct nlmsgerr *)NLMSG_DATA(h))->error;
+    }
+    return 1;
+}
+
+int netlink_dump(int sock, struct netlink_message *m, netlink_fn fn, void *data)
+{
+    static union {
+        struct nlmsghdr head;
+        char bytes[32768]; /* as much as the kernel puts into one answer */
+    } answer;
+    int r = message_send(sock, m);
+    for (r = r < 0 ? r : 1; r == 1;) {
+        ssize_t n = recv(sock, &answer, sizeof(answer), 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        r = n < 0 ? -errno : deliver_messages(answer.bytes, (size_t)n, m->head.nlmsg_seq, fn, data);
+    }
+    return r;
+}
+
+const struct nlattr *netlink_find(const void *data, size_t size, uint16_t type)
+{
+    const char *at = data;
+    while (size >= NLA_HDRLEN) {
+        const struct nlattr *a = (const void *)at;
+        if (a->nla_len < NLA_HDRLEN || a->nla_len > size)
+            return NULL;
+        if ((a->nla_type & NLA_TYPE_MASK) == type)
+            return a;
+        size_t step = NLA_ALIGN(a->nla_len);
+        if (step >= size)
+            return NULL;
+        at += step;
+        size -= step;
+    }
+    return NULL;
+}
+
+const void *netlink_data(const struct nlattr *a)
+{
+    return (const char *)a + NLA_HDRLEN;
+}
+
+size_t netlink_data_size(const struct nlattr *a)
+{
+    return a->nla_len - NLA_HDRLEN;
 }

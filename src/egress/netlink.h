@@ -29,3 +29,11 @@ size_t netlink_nest(struct netlink_message *m, uint16_t type);
 void netlink_nest_end(struct netlink_message *m, size_t at);
 /* Sends it and waits for the kernel's answer: 0 or -errno. */
 int netlink_send(int sock, struct netlink_message *m);
+/* The same of a request that is answered with many messages (NLM_F_DUMP): each goes to fn, which
+ * must not use the socket. All of them are read, whatever fn thinks of them. */
+typedef void (*netlink_fn)(void *data, const struct nlmsghdr *message);
+int netlink_dump(int sock, struct netlink_message *m, netlink_fn fn, void *data);
+/* The attribute of this type among those of size bytes at data, or NULL. */
+const struct nlattr *netlink_find(const void *data, size_t size, uint16_t type);
+const void *netlink_data(const struct nlattr *a);
+size_t netlink_data_size(const struct nlattr *a);

@@ -2,11 +2,8 @@
 /* See router.h. */
 #include "egress/router.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/netfilter/nfnetlink.h>
-#include <linux/netfilter/nfnetlink_conntrack.h>
 #include <nftables/libnftables.h>
 #include <sched.h>
 #include <stdio.h>
@@ -17,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
+#include "egress/connections.h"
 #include "egress/link.h"
 #include "egress/netlink.h"
 #include "egress/table.h"
@@ -221,17 +219,6 @@ static int check_host_forwards(const struct router *r, const struct net_request 
     return 0;
 }
 
-/* Connections are forgotten by the mark that their sandbox gave them. */
-static void forget_connections(struct router *r, uint32_t slot)
-{
-    struct netlink_message m;
-    const struct nfgenmsg info = {.nfgen_family = AF_UNSPEC, .version = NFNETLINK_V0};
-    netlink_begin(&m, (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_DELETE, 0, &info, sizeof(info));
-    netlink_put_u32(&m, CTA_MARK, htonl(slot + 1));
-    netlink_put_u32(&m, CTA_MARK_MASK, htonl(UINT32_MAX));
-    netlink_send(r->connections, &m);
-}
-
 static void link_name(uint32_t slot, char ret[IFNAMSIZ])
 {
     snprintf(ret, IFNAMSIZ, TABLE_LINK, slot);
@@ -243,7 +230,7 @@ static int remove_slot(struct router *r, uint32_t slot, char *why, size_t size)
     char name[IFNAMSIZ];
     link_name(slot, name);
     int e = link_remove(r->links, name);
-    forget_connections(r, slot);
+    connections_forget(r->connections, slot);
     e = e < 0 ? e : table_remove(&text, &r->start.config, slot);
     return e < 0 ? e : rules_run(r->rules, &text, why, size);
 }
@@ -290,12 +277,20 @@ static int add_slot(struct router *r, const struct net_request *q, const int *fd
     return e;
 }
 
+/* All rules of the slot change in one transaction. Connections end after it, when no new ones of
+ * their kind can begin. Rules that only take away are replaced on a host that has ceased to forward
+ * as well: it is the sandbox's start that needs the host's help. */
 static int replace_slot(struct router *r, const struct net_request *q, char *why, size_t size)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX);
-    int e = check_host_forwards(r, q, why, size);
-    e = e < 0 ? e : table_replace(&text, q);
-    return e < 0 ? e : rules_run(r->rules, &text, why, size);
+    int e = table_replace(&text, q);
+    e = e < 0 ? e : rules_run(r->rules, &text, why, size);
+    if (e < 0)
+        return e;
+    e = connections_forget_others(r->connections, q->slot, q->ranges, q->n_ranges);
+    if (e < 0)
+        snprintf(why, size, "connections that are not allowed any more: %s", strerror(-e));
+    return e;
 }
 
 int router_serve(struct router *r, const struct net_request *q, const int *fds, char *why,

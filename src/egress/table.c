@@ -31,18 +31,16 @@ static void format_address(enum net_family family, const uint8_t *bytes,
     inet_ntop(family == NET_IPV4 ? AF_INET : AF_INET6, bytes, out, ADDRESS_TEXT_SIZE);
 }
 
-static int add_element(struct strbuf *b, const char *set, int kind, const struct net_range *r)
+static int add_element(struct strbuf *b, int kind, const struct net_range *r)
 {
     char text[ADDRESS_TEXT_SIZE];
     format_address((enum net_family)r->family, r->address, text);
     if (!set_kinds[kind].with_ports)
-        return strbuf_printf(b, "add element inet mas %s_%s { %s/%u }\n", set,
-                             set_kinds[kind].suffix, text, r->bits);
+        return strbuf_printf(b, " %s/%u,", text, r->bits);
     int ret = 0;
     for (int udp = 0; ret == 0 && udp < 2; udp++)
-        ret = strbuf_printf(b, "add element inet mas %s_%s { %s/%u . %d . %u-%u }\n", set,
-                            set_kinds[kind].suffix, text, r->bits, udp ? IPPROTO_UDP : IPPROTO_TCP,
-                            r->port_first, r->port_last);
+        ret = strbuf_printf(b, " %s/%u . %d . %u-%u,", text, r->bits,
+                            udp ? IPPROTO_UDP : IPPROTO_TCP, r->port_first, r->port_last);
     return ret;
 }
 
@@ -57,18 +55,31 @@ static bool is_within_another(const struct net_range *list, uint32_t n, uint32_t
     return false;
 }
 
+/* All elements of a set are one command: nft 1.0.6 merges neighbours of one command, and fails with
+ * those of several in the same transaction. */
+static int fill_set(struct strbuf *b, const char *set, int kind, const struct net_range *list,
+                    uint32_t n, uint8_t deny)
+{
+    int r = 0;
+    uint32_t found = 0;
+    for (uint32_t i = 0; r == 0 && i < n; i++) {
+        if (list[i].deny != deny || is_within_another(list, n, i) ||
+            set_kinds[kind].family != (enum net_family)list[i].family ||
+            (!set_kinds[kind].with_ports && list[i].port_first))
+            continue;
+        if (found++ == 0)
+            r = strbuf_printf(b, "add element inet mas %s_%s {", set, set_kinds[kind].suffix);
+        r = r < 0 ? r : add_element(b, kind, &list[i]);
+    }
+    return r < 0 || !found ? r : strbuf_puts(b, " }\n");
+}
+
 static int fill_sets(struct strbuf *b, const char *set, const struct net_range *list, uint32_t n,
                      uint8_t deny)
 {
     int r = 0;
-    for (uint32_t i = 0; r == 0 && i < n; i++) {
-        if (list[i].deny != deny || is_within_another(list, n, i))
-            continue;
-        for (int kind = 0; r == 0 && kind < SETS; kind++)
-            if (set_kinds[kind].family == (enum net_family)list[i].family &&
-                (set_kinds[kind].with_ports || !list[i].port_first))
-                r = add_element(b, set, kind, &list[i]);
-    }
+    for (int kind = 0; r == 0 && kind < SETS; kind++)
+        r = fill_set(b, set, kind, list, n, deny);
     return r;
 }
 

@@ -118,6 +118,13 @@ struct runtime_ops {
      * with 0, -errno, or -ESRCH when the instance died first. */
     void (*freeze)(struct runtime_instance *in, bool on, void (*cb)(void *data, int result),
                    void *data);
+    /* With has_addresses: from now on its commands reach by address what this spec says, of which
+     * nothing but cidrs, lent and denied_hosts is looked at. cb is called once, with NULL when it
+     * holds; connections that are not allowed any more have ended then. Negative: cb is not called.
+     */
+    int (*change_addresses)(struct runtime_instance *in, const struct spec *spec,
+                            void (*cb)(void *data, const struct error *err), void *data,
+                            struct error *err);
 };
 
 /* What runtimes stand on. Owned by the daemon. */

@@ -20,6 +20,7 @@ void spec_done(struct spec *s)
     strv_free(s->env);
     strv_free(s->hosts);
     strv_free(s->cidrs);
+    strv_free(s->lent);
     strv_free(s->denied_hosts);
     strv_free(s->inject);
     strv_free(s->intercept_hosts);
@@ -45,6 +46,7 @@ void spec_copy(struct spec *dst, const struct spec *src)
     dst->env = strv_copy(src->env);
     dst->hosts = strv_copy(src->hosts);
     dst->cidrs = strv_copy(src->cidrs);
+    dst->lent = src->lent ? strv_copy(src->lent) : NULL;
     dst->denied_hosts = strv_copy(src->denied_hosts);
     dst->inject = src->inject ? strv_copy(src->inject) : NULL;
     dst->intercept_hosts = src->intercept_hosts ? strv_copy(src->intercept_hosts) : NULL;

@@ -38,16 +38,23 @@ struct spec {
     bool network;        /* commands reach hosts by name through the proxy; hosts is not empty */
     char **hosts;        /* that it may reach; with tool_net alone, empty is every public one */
     char **cidrs;   /* that commands reach by address: networks as net_range_parse() reads them */
+    char **lent;    /* addresses with ports that they reach besides, each with an end: full rules */
     bool intercept; /* with network: hosts of secrets are reached through an interceptor */
     char **inject;  /* with intercept: names of the secrets */
     char **intercept_hosts; /* of these, as rules of the gateway's (sandbox/intercept.c) */
     char **denied_hosts;    /* with network: those that it may not, although hosts names them */
 };
 
+/* Whether commands reach anything by address. */
+static inline bool spec_has_addresses(const struct spec *s)
+{
+    return (s->cidrs && s->cidrs[0]) || (s->lent && s->lent[0]);
+}
+
 /* Whether commands reach anything at all. */
 static inline bool spec_has_network(const struct spec *s)
 {
-    return s->network || (s->cidrs && s->cidrs[0]);
+    return s->network || spec_has_addresses(s);
 }
 
 void spec_init(struct spec *s);

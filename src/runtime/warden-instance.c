@@ -71,23 +71,35 @@ static int plan_mount_fill(const struct runtime_host *host, const struct spec_mo
     return set_text(out->target, sizeof(out->target), m->target, "mounts", err);
 }
 
-/* Ranges that are denied come from addresses among the denied hosts: see spec_json_network(). */
+/* One text of a list, which may go on with attributes (gateway/rule.h). */
+static int plan_range_add(const char *text, bool deny, struct plan *p, struct error *err)
+{
+    char place[NET_RANGE_TEXT_SIZE];
+    struct net_range range;
+    if (p->n_ranges == NET_RANGES_MAX)
+        return error_field(err, deny ? "deny" : "cidrs", "more than %d networks", NET_RANGES_MAX);
+    snprintf(place, sizeof(place), "%.*s", (int)strcspn(text, " "), text);
+    if (net_range_parse(place, &range) < 0)
+        return error_field(err, deny ? "deny" : "cidrs", "'%.100s' is not a network", text);
+    range.deny = deny;
+    p->ranges[p->n_ranges++] = range;
+    return 0;
+}
+
+/* Ranges that are denied come from addresses among the denied hosts. Names among them are denied by
+ * the gateway, where there is a network by name as well. */
 static int plan_ranges_fill(const struct spec *s, struct plan *p, struct error *err)
 {
-    char *const *lists[] = {s->cidrs, s->denied_hosts};
-    p->flags |= PLAN_ADDRESSES;
-    for (int deny = 0; deny < 2; deny++) {
-        for (char *const *text = lists[deny]; text && *text; text++) {
-            if (p->n_ranges == NET_RANGES_MAX)
-                return error_field(err, "cidrs", "more than %d networks", NET_RANGES_MAX);
-            struct net_range *r = &p->ranges[p->n_ranges++];
-            if (net_range_parse(*text, r) < 0)
-                return error_field(err, deny ? "deny" : "cidrs", "'%.100s' is not a network",
-                                   *text);
-            r->deny = (uint8_t)deny;
-        }
+    char *const *lists[] = {s->cidrs, s->lent, s->denied_hosts};
+    struct net_range ignored;
+    int r = 0;
+    for (size_t i = 0; i < ELEMENTS(lists); i++) {
+        bool deny = lists[i] == s->denied_hosts;
+        for (char *const *text = lists[i]; r >= 0 && text && *text; text++)
+            if (!deny || !s->network || net_range_parse(*text, &ignored) == 0)
+                r = plan_range_add(*text, deny, p, err);
     }
-    return 0;
+    return r;
 }
 
 static int plan_fill(const struct runtime_host *host, const char *id, const struct spec *s,
@@ -109,8 +121,10 @@ static int plan_fill(const struct runtime_host *host, const char *id, const stru
         r = error_field(err, "image", "image '%s' has not been resolved", s->image);
     if (r >= 0 && s->image_digest)
         r = set_text(p->image, sizeof(p->image), s->image_digest, "image", err);
-    if (r >= 0 && s->cidrs && s->cidrs[0])
+    if (r >= 0 && spec_has_addresses(s)) {
+        p->flags |= PLAN_ADDRESSES;
         r = plan_ranges_fill(s, p, err);
+    }
     for (size_t i = 0; r >= 0 && i < s->n_mounts; i++)
         r = plan_mount_fill(host, &s->mounts[i], &p->mounts[i], err);
     return r;
@@ -377,4 +391,35 @@ void warden_instance_freeze(struct runtime_instance *in, bool on,
     struct plan plan = {.op = on ? PLAN_FREEZE : PLAN_THAW};
     memcpy(plan.id, in->id, sizeof(plan.id));
     warden_client_send(in->host->warden, &plan, on_frozen, call);
+}
+
+struct addresses_call {
+    void (*cb)(void *data, const struct error *err);
+    void *data;
+};
+
+static void on_addresses_changed(void *data, const struct plan_reply *reply, int fd)
+{
+    struct addresses_call *call = data;
+    struct error err = {0};
+    fd_close(&fd);
+    if (!reply || reply->error)
+        set_start_error(&err, reply);
+    call->cb(call->data, error_is_set(&err) ? &err : NULL);
+    free(call);
+}
+
+int warden_instance_change_addresses(struct runtime_instance *in, const struct spec *spec,
+                                     void (*cb)(void *data, const struct error *err), void *data,
+                                     struct error *err)
+{
+    struct plan plan = {.op = PLAN_NETWORK};
+    int r = plan_ranges_fill(spec, &plan, err);
+    if (r < 0)
+        return r;
+    struct addresses_call *call = new0(struct addresses_call);
+    *call = (struct addresses_call){cb, data};
+    memcpy(plan.id, in->id, sizeof(plan.id));
+    warden_client_send(in->host->warden, &plan, on_addresses_changed, call);
+    return 0;
 }

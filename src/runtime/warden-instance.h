@@ -34,10 +34,14 @@ void warden_instance_stats(struct runtime_instance *in,
                            void (*cb)(void *data, const struct runtime_stats *stats), void *data);
 void warden_instance_freeze(struct runtime_instance *in, bool on,
                             void (*cb)(void *data, int result), void *data);
+int warden_instance_change_addresses(struct runtime_instance *in, const struct spec *spec,
+                                     void (*cb)(void *data, const struct error *err), void *data,
+                                     struct error *err);
 /* What all of them have in their tables. */
 #define WARDEN_INSTANCE_OPS                                                                        \
     .start = warden_instance_start, .stop = warden_instance_stop, .adopt = warden_instance_adopt,  \
-    .reconnect = warden_instance_reconnect, .stats = warden_instance_stats
+    .reconnect = warden_instance_reconnect, .stats = warden_instance_stats,                        \
+    .change_addresses = warden_instance_change_addresses
 /* spec NULL: only what would enforce each wall. */
 void warden_effective_fill(struct effective *e, const char *runtime, const struct plan_reply *reply,
                            const struct spec *spec);

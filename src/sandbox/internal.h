@@ -13,6 +13,7 @@
 #include "base/strbuf.h"
 #include "sandbox/exec.h"
 #include "sandbox/journal.h"
+#include "sandbox/network.h"
 #include "sandbox/persist.h"
 #include "sandbox/pool.h"
 #include "sandbox/recent.h"
@@ -108,6 +109,8 @@ struct sandbox {
     bool paused;                             /* its processes are frozen */
     bool pausing;                            /* the runtime is at it */
     bool pause_wished;                       /* and is to freeze it */
+    bool addresses_changing;                 /* the runtime is at it: network-address.c */
+    bool addresses_unsent;                   /* it has yet to be said what may be reached */
     bool pooled;                             /* the pool's: READY, hidden, nobody's yet */
     struct list pool_node;
     char runtime_id[PLAN_ID_SIZE]; /* what the runtime calls it; a claimed one has another id */
@@ -294,6 +297,33 @@ bool sandbox_still_allows(const struct sandbox *sb, const struct target *t,
 /* To be called when its spec is there: rules that end are taken away then. */
 void sandbox_watch_network(struct sandbox *sb);
 void sandbox_expire_networks(struct manager *m);
+/* Adds a copy, unless the list has the text already. */
+void network_add_text(char ***list, const char *text);
+/* What is left of rules that allow, without those that c (which may be NULL) drops and those that
+ * have ended. NULL: nothing. */
+char **network_keep_texts(char *const *texts, const struct network_change *c);
+bool network_has_end(char *const *texts);
+bool network_text_is_called(const char *text, const char *word);
+/* Takes both lists. */
+void network_set_rules(struct sandbox *sb, char **hosts, char **denied);
+void network_write_row(struct sandbox *sb, network_change_fn fn, void *data);
+
+/* network-address.c: the part that is by address. */
+struct network_rules {
+    char **hosts, **denied;
+};
+/* Also of one that may reach nothing of it any more. */
+bool sandbox_is_by_address(const struct sandbox *sb);
+int address_change_check(const struct sandbox *sb, const struct network_change *c,
+                         struct error *err);
+/* Puts a change that was checked into effect, and then into the spec together with rules, whose
+ * lists it takes. As sandbox_change_network(). */
+int address_change_start(struct sandbox *sb, const struct network_change *c,
+                         const struct network_rules *rules, network_change_fn fn, void *data,
+                         struct error *err);
+/* An earlier control plane may have died between a change and its row: the row holds. */
+void sandbox_send_addresses(struct sandbox *sb);
+void sandbox_expire_addresses(struct sandbox *sb);
 
 /* Whether a descriptor can come from inside: its connections are passed out then, and are carried
  * in frames otherwise. gVisor takes none by itself. */

@@ -3,8 +3,9 @@
  *
  * They are in its spec, and with it in its row. Who may change them is decided above
  * (tool/network-change.h); here a change is put into the spec, ends the connections that it does
- * not allow any more, and is written down. A sandbox that may reach nothing any more keeps its
- * proxy and a rule for a name that never exists, so that it is not taken for one without a list. */
+ * not allow any more, and is written down. Networks by address are in network-address.c. A sandbox
+ * that may reach nothing any more keeps its proxy and a rule for a name that never exists, so that
+ * it is not taken for one without a list. */
 #include "sandbox/network.h"
 
 #include <stdio.h>
@@ -51,8 +52,7 @@ static struct rule_list parse_rules(char *const *texts)
 
 /* --- texts */
 
-/* Room for one more. */
-static void add_text(char ***list, const char *text)
+void network_add_text(char ***list, const char *text)
 {
     size_t n = strv_length(*list);
     for (size_t i = 0; i < n; i++)
@@ -71,31 +71,43 @@ static bool is_called(const struct rule *rule, const char *text, const char *wor
            strcmp(text, word) == 0;
 }
 
-static bool is_dropped(const struct rule *rule, const char *text, char *const *words)
+bool network_text_is_called(const char *text, const char *word)
+{
+    struct rule_list l = {0};
+    bool called =
+        rule_list_add_full(&l, text) < 0 ? strcmp(text, word) == 0 : is_called(l.rules, text, word);
+    rule_list_done(&l);
+    return called;
+}
+
+static bool is_dropped(const char *text, char *const *words)
 {
     for (; words && *words; words++)
-        if (is_called(rule, text, *words))
+        if (network_text_is_called(text, *words))
             return true;
     return false;
 }
 
-/* What is left of the rules that allow, without those that are dropped and those that have ended.
- */
-static char **keep_texts(char *const *texts, const struct network_change *c)
+static bool has_ended(const char *text)
+{
+    struct rule_list l = {0};
+    bool ended =
+        rule_list_add_full(&l, text) >= 0 && l.rules[0].until_s && l.rules[0].until_s <= now_s();
+    rule_list_done(&l);
+    return ended;
+}
+
+char **network_keep_texts(char *const *texts, const struct network_change *c)
 {
     char **kept = NULL;
-    struct rule_list l = parse_rules(texts);
-    for (size_t i = 0; i < l.n; i++) {
-        bool ended = l.rules[i].until_s && l.rules[i].until_s <= now_s();
-        if (!ended && !(c && (c->drop_all || is_dropped(&l.rules[i], texts[i], c->drop))) &&
-            strcmp(texts[i], GATEWAY_HOST_NONE) != 0)
-            add_text(&kept, texts[i]);
-    }
-    rule_list_done(&l);
+    for (; texts && *texts; texts++)
+        if (!has_ended(*texts) && !(c && (c->drop_all || is_dropped(*texts, c->drop))) &&
+            strcmp(*texts, GATEWAY_HOST_NONE) != 0)
+            network_add_text(&kept, *texts);
     return kept;
 }
 
-static bool has_end(char *const *texts)
+bool network_has_end(char *const *texts)
 {
     bool found = false;
     struct rule_list l = parse_rules(texts);
@@ -107,11 +119,11 @@ static bool has_end(char *const *texts)
 
 char **sandbox_allowed_hosts(const struct sandbox *sb)
 {
-    if (!sb->spec.network || !has_end(sb->spec.hosts))
+    if (!sb->spec.network || !network_has_end(sb->spec.hosts))
         return strv_copy(sb->spec.hosts);
-    char **kept = keep_texts(sb->spec.hosts, NULL);
+    char **kept = network_keep_texts(sb->spec.hosts, NULL);
     if (!kept)
-        add_text(&kept, GATEWAY_HOST_NONE);
+        network_add_text(&kept, GATEWAY_HOST_NONE);
     return kept;
 }
 
@@ -127,7 +139,7 @@ char **exec_allowed_hosts(const struct sandbox *sb, const struct exec *e)
 
 int sandbox_check_own_proxy(const struct sandbox *sb, struct error *err)
 {
-    if (sb->spec.cidrs && sb->spec.cidrs[0])
+    if (spec_has_addresses(&sb->spec))
         return error_set(err, ERROR_UNSUPPORTED, 0,
                          "a network by address is that of all commands of its sandbox: none of "
                          "them can have less of it");
@@ -142,53 +154,63 @@ int sandbox_check_own_proxy(const struct sandbox *sb, struct error *err)
 
 /* --- changing */
 
+static bool list_has_called(char *const *texts, const char *word)
+{
+    for (; texts && *texts; texts++)
+        if (network_text_is_called(*texts, word))
+            return true;
+    return false;
+}
+
 static int check_dropped(const struct sandbox *sb, const struct network_change *c,
                          struct error *err)
 {
-    struct rule_list l = parse_rules(sb->spec.hosts);
-    int r = 0;
-    for (char *const *word = c->drop; r >= 0 && word && *word; word++) {
-        bool found = false;
-        for (size_t i = 0; i < l.n && !found; i++)
-            found = is_called(&l.rules[i], sb->spec.hosts[i], *word);
-        if (!found)
-            r = error_field(err, "drop", "no rule that allows is called '%.100s'", *word);
-    }
-    rule_list_done(&l);
-    return r;
+    const struct spec *s = &sb->spec;
+    for (char *const *word = c->drop; word && *word; word++)
+        if (!list_has_called(s->hosts, *word) && !list_has_called(s->cidrs, *word) &&
+            !list_has_called(s->lent, *word))
+            return error_field(err, "drop", "no rule that allows is called '%.100s'", *word);
+    return 0;
 }
 
 int sandbox_check_network(const struct sandbox *sb, const struct network_change *c,
                           struct error *err)
 {
-    /* Rules of packets stay as they are: half a change would be less than was asked for. */
-    if (sb->spec.cidrs && sb->spec.cidrs[0])
-        return error_set(err, ERROR_UNSUPPORTED, 0,
-                         "a network by address does not change while its sandbox runs");
     bool nothing = c->drop_all && !(c->allow && *c->allow) && !(c->deny && *c->deny);
-    if (!sb->spec.network && nothing)
+    bool addresses = sandbox_is_by_address(sb);
+    if (!sb->spec.network && !addresses && nothing)
         return 0; /* which it has already */
-    if (!sb->spec.network)
+    if (!sb->spec.network && !addresses)
         return error_set(err, ERROR_CONFLICT, 0,
                          "sandbox %s was made without a network, and cannot get one", sb->id);
     if (sb->state != SANDBOX_READY && sb->state != SANDBOX_CREATING)
         return sandbox_check_ready(sb, err);
-    return check_dropped(sb, c, err);
+    int r = addresses ? address_change_check(sb, c, err) : 0;
+    return r < 0 ? r : check_dropped(sb, c, err);
+}
+
+bool sandbox_network_covers(const struct sandbox *sb, const char *rule)
+{
+    const struct spec *s = &sb->spec;
+    char *const one[] = {(char *)rule, NULL};
+    if (s->network || !sandbox_is_by_address(sb))
+        return gateway_hosts_cover(s->hosts, one);
+    return gateway_hosts_cover(s->cidrs, one) || gateway_hosts_cover(s->lent, one);
 }
 
 /* In the list of those that on_tick() looks at, while a rule of it ends. */
 void sandbox_watch_network(struct sandbox *sb)
 {
     list_remove(&sb->expiring_node);
-    if (sb->spec.network && has_end(sb->spec.hosts))
+    if ((sb->spec.network && network_has_end(sb->spec.hosts)) || network_has_end(sb->spec.lent) ||
+        sb->addresses_unsent)
         list_append(&sb->manager->expiring, &sb->expiring_node);
 }
 
-/* Takes hosts and denied. */
-static void set_rules(struct sandbox *sb, char **hosts, char **denied)
+void network_set_rules(struct sandbox *sb, char **hosts, char **denied)
 {
-    if (!hosts)
-        add_text(&hosts, GATEWAY_HOST_NONE);
+    if (!hosts && sb->spec.network)
+        network_add_text(&hosts, GATEWAY_HOST_NONE);
     strv_free(sb->spec.hosts);
     strv_free(sb->spec.denied_hosts);
     sb->spec.hosts = hosts;
@@ -197,31 +219,40 @@ static void set_rules(struct sandbox *sb, char **hosts, char **denied)
     gateway_reports_check(sb);
 }
 
+void network_write_row(struct sandbox *sb, network_change_fn fn, void *data)
+{
+    if (persist_wants_sandbox(sb))
+        persist_sandbox(sb, fn, data);
+    else
+        fn(data, NULL);
+}
+
 int sandbox_change_network(struct sandbox *sb, const struct network_change *c, network_change_fn fn,
                            void *data, struct error *err)
 {
     int r = sandbox_check_network(sb, c, err);
     if (r < 0)
         return r;
-    if (!sb->spec.network) {
+    bool addresses = sandbox_is_by_address(sb);
+    if (!sb->spec.network && !addresses) {
         fn(data, NULL);
         return 0;
     }
-    _cleanup_strv_ char **hosts = keep_texts(sb->spec.hosts, c);
+    _cleanup_strv_ char **hosts = network_keep_texts(sb->spec.hosts, c);
     _cleanup_strv_ char **denied = strv_copy(sb->spec.denied_hosts);
-    for (char *const *text = c->allow; text && *text; text++)
-        add_text(&hosts, *text);
+    for (char *const *text = sb->spec.network ? c->allow : NULL; text && *text; text++)
+        network_add_text(&hosts, *text);
     for (char *const *text = c->deny; text && *text; text++)
-        add_text(&denied, *text);
+        network_add_text(&denied, *text);
     struct gateway_rules rules = {.hosts = hosts, .denied = denied, .proxy = hosts != NULL};
-    r = gateway_rules_check(&rules, err);
+    r = sb->spec.network ? gateway_rules_check(&rules, err) : 0;
     if (r < 0)
         return r;
-    set_rules(sb, steal_ptr(hosts), steal_ptr(denied));
-    if (persist_wants_sandbox(sb))
-        persist_sandbox(sb, fn, data);
-    else
-        fn(data, NULL);
+    if (addresses)
+        return address_change_start(
+            sb, c, &(struct network_rules){steal_ptr(hosts), steal_ptr(denied)}, fn, data, err);
+    network_set_rules(sb, steal_ptr(hosts), steal_ptr(denied));
+    network_write_row(sb, fn, data);
     return 0;
 }
 
@@ -234,12 +265,13 @@ static void on_row(void *data, const struct error *err)
 void sandbox_expire_networks(struct manager *m)
 {
     list_for_each_safe(sb, &m->expiring, struct sandbox, expiring_node) {
-        char **kept = keep_texts(sb->spec.hosts, NULL);
-        if (strv_length(kept) == strv_length(sb->spec.hosts)) {
+        sandbox_expire_addresses(sb);
+        char **kept = sb->spec.network ? network_keep_texts(sb->spec.hosts, NULL) : NULL;
+        if (!sb->spec.network || strv_length(kept) == strv_length(sb->spec.hosts)) {
             strv_free(kept);
             continue;
         }
-        set_rules(sb, kept, strv_copy(sb->spec.denied_hosts));
+        network_set_rules(sb, kept, strv_copy(sb->spec.denied_hosts));
         if (persist_wants_sandbox(sb) && sb->state == SANDBOX_READY)
             persist_sandbox(sb, on_row, NULL);
     }

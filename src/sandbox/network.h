@@ -19,6 +19,10 @@ typedef void (*network_change_fn)(void *data, const struct error *err);
 /* May a command have less of the sandbox's network than the others? ERROR_UNSUPPORTED. */
 int sandbox_check_own_proxy(const struct sandbox *sb, struct error *err);
 
+/* Whether the sandbox's network allows all that a rule allows, already. Where it is by address
+ * alone, that is what the rule's address is compared with. */
+bool sandbox_network_covers(const struct sandbox *sb, const char *rule);
+
 /* Whether it can be done: the sandbox has a network and is not ending, and what is dropped is
  * there.
  */

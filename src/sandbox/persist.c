@@ -73,7 +73,9 @@ json_t *persist_spec_format(const struct spec *s)
                                       "hosts", format_strings(s->intercept_hosts, SIZE_MAX)));
     if (s->cidrs && s->cidrs[0])
         json_object_set_new(o, "cidrs", format_strings(s->cidrs, SIZE_MAX));
-    if (s->cidrs && s->cidrs[0] && !s->network)
+    if (s->lent && s->lent[0])
+        json_object_set_new(o, "lent", format_strings(s->lent, SIZE_MAX));
+    if (spec_has_addresses(s) && !s->network)
         json_object_set_new(o, "denied", format_strings(s->denied_hosts, SIZE_MAX));
     if (s->image)
         json_object_set_new(
@@ -185,6 +187,8 @@ int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
         r = parse_intercept(obj, &s, err);
     if (r >= 0)
         r = json_member_strv(obj, "cidrs", ARGV_MAX, &s.cidrs, err);
+    if (r >= 0)
+        r = json_member_strv(obj, "lent", ARGV_MAX, &s.lent, err);
     if (r >= 0 && !s.network)
         r = json_member_strv(obj, "denied", ARGV_MAX, &s.denied_hosts, err);
     if (r < 0) {

@@ -93,7 +93,7 @@ void sandbox_enter_tables(struct manager *m, struct sandbox *sb)
         map_put(m->by_alias, sb->alias_key, sb);
     list_append(&m->all, &sb->node);
     owner_enter(sb);
-    if (sb->spec.network)
+    if (spec_has_network(&sb->spec))
         sandbox_watch_network(sb);
     m->counts.sandboxes++;
     m->counts.creating++;

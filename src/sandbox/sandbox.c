@@ -324,6 +324,8 @@ static void on_runtime_started(void *data, int runner_fd, const struct effective
     struct manager *m = sb->manager;
     sb->effective = *effective;
     sb->started = true;
+    if (sb->restored && effective->network_by_address)
+        sandbox_send_addresses(sb);
     if (sb->spec.intercept && !sb->interceptor)
         interceptor_new(sb);
     sb->runner =

@@ -76,12 +76,9 @@ static bool is_one_host(const struct rule *rule)
 /* Of the rules to add, those that allow something new. */
 static int find_wider(struct widening *w, struct error *err)
 {
-    const struct spec *spec = sandbox_spec(w->sandbox);
-    for (char **text = w->allow; text && *text; text++) {
-        char *const one[] = {*text, NULL};
-        if (!gateway_hosts_cover(spec->hosts, one))
+    for (char **text = w->allow; text && *text; text++)
+        if (!sandbox_network_covers(w->sandbox, *text))
             rule_list_add_full(&w->wider, *text);
-    }
     if (w->wider.n == 0)
         return 0;
     const struct rule *rule = &w->wider.rules[0];

@@ -57,7 +57,7 @@ bool network_is_within(const struct spec *spec, const struct policy *policy)
 {
     if (policy->has_network && !policy->network_enabled)
         return false;
-    if (spec->cidrs && spec->cidrs[0] && has_hosts(policy))
+    if (spec_has_addresses(spec) && has_hosts(policy))
         return false; /* a list of names says nothing of packets */
     return !has_hosts(policy) || gateway_hosts_cover(policy->allowed_hosts, spec->hosts);
 }

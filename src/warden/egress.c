@@ -339,16 +339,19 @@ int egress_replace(struct cell *s, const struct plan *p, struct plan_reply *repl
     if (r < 0)
         return r;
     fill_request(s, NET_REPLACE, p, &q);
-    r = send_request(s->warden->egress, &q, NULL, 0);
-    s->net_wait = r == 0;
-    s->net_plan_tag = r == 0 ? p->tag : 0;
-    return r;
+    if (send_request(s->warden->egress, &q, NULL, 0) < 0) {
+        snprintf(reply->message, sizeof(reply->message), "mas-net is being started again");
+        return -EHOSTDOWN;
+    }
+    s->net_wait = true;
+    s->net_plan_tag = p->tag;
+    return 0;
 }
 
 /* Those who wait for a mas-net that died wait in vain. */
 static void egress_fail_all(struct warden *w)
 {
-    const struct net_answer gone = {.error = EIO, .message = "mas-net ended"};
+    const struct net_answer gone = {.error = EHOSTDOWN, .message = "mas-net ended"};
     size_t cursor = 0;
     for (struct cell *s; (s = map_next(w->by_id, &cursor));) {
         if (!s->net_wait)

@@ -11,11 +11,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import world as w  # noqa: E402
 import masd  # noqa: E402
 from cases import RUNTIME, Net, allowed, denied, main, make_daemon, use  # noqa: E402
+from guarded import Guarded  # noqa: E402
 from masd import Daemon, check, equal, test, wait_for  # noqa: E402
 
 CONFIG = """network_cidrs: ["0.0.0.0/0", "::/0"]
@@ -306,12 +308,183 @@ def test_ceiling(_):
         check(a.status in (400, 501) and "deny" in a.json["error"]["message"] + str(a.json), a)
 
 
-@test("a network by address does not change, and says so")
-def test_no_change():
-    for body in ({"mode": "none"}, {"deny": [{"host": "11.0.0.2"}]}, {"allow": [{"host": "11.0.0.3", "ports": [80], "for": "1m"}]}):
-        a = net.daemon.request("PATCH", f"/v1/sandboxes/{net.box.id}/network", body)
-        check(a.status in (400, 501) and "by address" in a.json["error"]["message"], a)
-    equal(net.daemon.get(f"/v1/sandboxes/{net.box.id}/network").json["cidrs"], NARROW)
+# --- what changes while it runs
+
+def patch(box, daemon=None, **body):
+    return (daemon or net.daemon).request("PATCH", f"/v1/sandboxes/{box.id}/network", body)
+
+
+def listen_outside(*places):
+    """Servers on the outer side that only do what the case does with them."""
+    def open_all():
+        return [socket.create_server(place, family=socket.AF_INET6 if ":" in place[0] else socket.AF_INET) for place in places]
+    servers = world.in_outer(open_all)
+    for s in servers:
+        s.settimeout(60)
+    return servers
+
+
+# Two connections: what comes over the first is waited for, and then the second is looked at.
+HOLD = """import json,socket,sys
+kept,lost=(socket.create_connection((a,int(p)),20) for a,p in zip(sys.argv[1::2],sys.argv[2::2]))
+kept.settimeout(60); out={'kept':kept.recv(100).decode()}
+lost.settimeout(1)
+try: out['came']=lost.recv(100).decode()
+except TimeoutError: out['came']=None
+except OSError as e: out['came']=e.strerror
+try:
+    lost.settimeout(20); lost.sendall(b'more'); lost.recv(100); out['sent']='yes'
+except TimeoutError: out['sent']='hung'
+except OSError as e: out['sent']=e.strerror
+kept.sendall(b'still here'); print(json.dumps(out))
+"""
+
+
+def begin_python(box, code, *args):
+    """Runs while the case goes on; call what this returns for what it printed."""
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(net.python(code, *args, box=box, timeout_ms=100000)), daemon=True)
+    thread.start()
+
+    def end():
+        thread.join(120)
+        check(answers, "the command has not ended")
+        equal(answers[0]["exit_code"], 0, answers[0])
+        return answers[0]["stdout"]
+    return end
+
+
+def held(box, kept, lost, narrow):
+    """Two connections of one command, what narrow() left of them, and what the outer side got of the first."""
+    servers = listen_outside(kept, lost)
+    command = begin_python(box, HOLD, kept[0], str(kept[1]), lost[0], str(lost[1]))
+    ends = [s.accept()[0] for s in servers]
+    net.capture.mark()
+    narrow()
+    ends[1].sendall(b"late")
+    ends[0].sendall(b"late")
+    ends[0].settimeout(60)
+    equal(ends[0].recv(100), b"still here")
+    return json.loads(command()), ends
+
+
+@allowed("tcp", "narrowing is free: what is denied or dropped ends at once, connections that are there included, and others go on")
+def test_narrow(n):
+    for allowed_at, lost_at, how in (("11.0.0.2", "11.0.0.3", {"deny": [{"host": "11.0.0.3"}]}), ("11.0.0.2", "11.0.0.3", {"drop": ["11.0.0.3"]}),
+                                     ("2600:11::2", "2600:11::3", {"drop": ["2600:11::3"]}), ("11.0.0.2", "11.0.0.4", {"drop": ["11.0.0.0/24"]})):
+        cidrs = ["11.0.0.0/24", "11.0.0.2:7001"] if how == {"drop": ["11.0.0.0/24"]} else [allowed_at, lost_at]
+        with n.sandbox({"cidrs": cidrs}) as box:
+            def narrow():
+                a = patch(box, **how)
+                equal(a.status, 200, (how, a))
+            got, ends = held(box, (allowed_at, 7001), (lost_at, 7002), narrow)
+            equal((got["kept"], got["came"]), ("late", None), how)
+            check(got["sent"] not in ("yes", "hung"), (how, got))
+            refused(f"tcp {lost_at} 80", f"tcp {lost_at} 7002", box=box)
+            n.check_silence()
+            equal(tries(f"tcp {allowed_at} 7001", box=box), {f"tcp {allowed_at} 7001": "Connection refused"})
+
+
+@allowed("udp", "nothing more comes in of what was asked for before")
+def test_narrow_datagrams(n):
+    def open_socket():
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.bind(("11.0.0.3", 7003))
+        s.settimeout(60)
+        return s
+    code = ("import socket\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.connect(('11.0.0.3',7003)); s.send(b'x'); s.settimeout(60)\n"
+            "got=[s.recv(10).decode()]; s.settimeout(2)\n"
+            "try:\n    got.append(s.recv(10).decode())\nexcept OSError as e: got.append(type(e).__name__)\nprint(*got)")
+    with n.sandbox({"cidrs": ["11.0.0.2", "11.0.0.3"]}) as box:
+        outside = world.in_outer(open_socket)
+        command = begin_python(box, code)
+        source = outside.recvfrom(10)[1]
+        outside.sendto(b"first", source)
+        equal(patch(box, drop=["11.0.0.3"]).status, 200)
+        for _ in range(10):
+            outside.sendto(b"second", source)
+        equal(command().split(), ["first", "TimeoutError"])
+
+
+@denied("tcp", "a network by address that is taken away altogether is gone, and what cannot be meant is refused by name")
+def test_take_away(n):
+    with n.sandbox({"cidrs": ["11.0.0.3", "11.0.0.4:80"]}) as box:
+        for body, field in (({"drop": ["11.0.0.9"]}, "drop"), ({"deny": [{"host": "denied.test"}]}, "deny"), ({"deny": [{"host": f"11.0.{i}.1"} for i in range(80)]}, "deny"),
+                            ({"allow": [{"host": "denied.test", "ports": [80], "for": "1m"}]}, "allow"), ({"allow": [{"host": "11.0.0.2"}]}, "allow"),
+                            ({"allow": [{"host": "11.0.0.2", "ports": [80]}]}, "for"), ({"allow": [{"cidr": "11.0.0.0/28", "ports": [80], "for": "1m"}]}, "allow"),
+                            ({"allow": [{"host": "11.0.0.2", "ports": [80], "for": "1m", "methods": ["GET"]}]}, "address")):
+            a = patch(box, **body)
+            check(a.status in (400, 501) and field in a.json["error"]["message"] + str(a.json["error"].get("field")), (body, a))
+        equal(n.daemon.get(f"/v1/sandboxes/{box.id}/network").json["cidrs"], ["11.0.0.3", "11.0.0.4:80"])
+        a = patch(box, mode="none")
+        equal((a.status, a.json), (200, {"mode": "none", "allow": [], "deny": []}))
+        refused("tcp 11.0.0.3 80", "tcp 11.0.0.4 80", box=box)
+        n.daemon.kill_control()
+        refused("tcp 11.0.0.3 80", box=box)
+
+
+@allowed("tcp", "every widening is a call through the gate, within the operator's ceiling, and ends by itself")
+def test_widen(n):
+    policy = "version: 1\ndefault: allow\nrules:\n  - {id: not-there, verdict: deny, tool: network, host: 11.0.0.4}\n  - {id: any, verdict: allow, command: \"*\"}\n"
+    with Guarded(policy, config=OTHER_POOLS + 'network_cidrs: ["11.0.0.0/30", "11.0.0.4"]\n') as d, d.sandbox(network={"cidrs": ["11.0.0.2:80"]}) as box:
+        def widen(host, port=80, how_long="1m"):
+            return patch(box, d, allow=[{"host": host, "ports": [port], "for": how_long}])
+        a = widen("11.0.0.4")
+        check(a.status == 403 and "not-there" in a.body.decode(), a)
+        a = widen("11.0.0.53", 53)
+        check(a.status == 403 and "network_cidrs" in a.json["error"]["message"], a)
+        refused("tcp 11.0.0.3 80", "tcp 11.0.0.4 80", "tcp 11.0.0.53 53", box=box)
+        a = widen("11.0.0.3")
+        equal((a.status, a.json["allow"][0]["host"], a.json["allow"][0]["ports"]), (200, "11.0.0.3", [80]), a)
+        equal(tries("tcp 11.0.0.3 80", "tcp 11.0.0.2 80", box=box), {"tcp 11.0.0.3 80": "connected", "tcp 11.0.0.2 80": "connected"})
+        refused("tcp 11.0.0.3 8080", box=box)
+        equal(patch(box, d, drop=["11.0.0.3:80"]).json["allow"], [])
+        refused("tcp 11.0.0.3 80", box=box)
+        equal(widen("11.0.0.3", how_long="2s").status, 200)
+        d.kill_control()
+        wait_for(lambda: d.get(f"/v1/sandboxes/{box.id}/network").json["allow"] == [], "its end")
+        refused("tcp 11.0.0.3 80", box=box)
+        equal(tries("tcp 11.0.0.2 80", box=box), {"tcp 11.0.0.2 80": "connected"})
+        check("network" in d.get("/v1/audit?limit=200").body.decode(), "the audit has it")
+
+
+@test("a control plane that dies between a change and its record leaves what the record says")
+def test_change_and_death():
+    with Daemon("--debug-endpoints", config=OTHER_POOLS + CONFIG, env={"MAS_FAULT": "network.replaced"}) as d:
+        box = d.sandbox(network={"cidrs": ["11.0.0.2"]})
+        pid = d.get("/v1/status").json["pid"]
+        try:
+            a = patch(box, d, allow=[{"host": "11.0.0.3", "ports": [80], "for": "10m"}])
+            check(False, f"an answer: {a}")
+        except masd.BROKEN:
+            pass
+        wait_for(lambda: d.get("/v1/status").json["pid"] != pid, "another control plane")
+        wait_for(lambda: d.get(f"/v1/sandboxes/{box.id}").json["state"] == "ready", "the sandbox again")
+
+        def closed():
+            try:
+                refused("tcp 11.0.0.3 80", box=box)
+                return True
+            except AssertionError:
+                return False
+        wait_for(closed, "the address is closed again")
+        equal(tries("tcp 11.0.0.2 80", box=box), {"tcp 11.0.0.2 80": "connected"})
+
+
+@denied("tcp", "while mas-net is away a change is refused and nothing changes; then it holds")
+def test_change_without_net(n):
+    with n.sandbox({"cidrs": ["11.0.0.2", "11.0.0.3"]}) as box:
+        pid = net_pid(n.daemon)
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: patch(box, drop=["11.0.0.3"]).status in (200, 400), "a change")
+        refused("tcp 11.0.0.3 80", box=box)
+
+
+@allowed("tcp", "networks may overlap and touch, with and without a port")
+def test_overlap(n):
+    with n.sandbox({"cidrs": ["11.0.0.0/24:80", "11.0.0.2", "11.0.0.0/25:80", "11.0.0.2:443", "11.0.0.4", "11.0.0.5", "11.0.0.6/31"]}) as box:
+        equal(tries("tcp 11.0.0.2 8080", "tcp 11.0.0.3 80", box=box), {"tcp 11.0.0.2 8080": "connected", "tcp 11.0.0.3 80": "connected"})
+        refused("tcp 11.0.0.3 8080", box=box)
 
 
 @test("without network_cidrs there is no network by address")
