@@ -239,6 +239,17 @@ def test_the_usage_guide_says_the_same_in_both_languages():
         equal(c, e)
 
 
+@test("every installed program has a man page, which is installed too")
+def test_every_installed_program_has_a_man_page():
+    with open(os.path.join(BUILD, "meson-info/intro-install_plan.json")) as f:
+        plan = json.load(f)
+    installed = [p["destination"] for kind in plan.values() for p in kind.values()]
+    pages = {os.path.basename(d).rsplit(".", 1)[0] for d in installed if d.startswith("{mandir}")}
+    programs = {os.path.basename(d) for d in installed if re.fullmatch(r"\{(bindir|sbindir|libexecdir)\}/[\w/-]+", d)}
+    check({"sbx", "mas-sandboxd", "mas-warden", "mas-net"} <= programs, f"control: {programs}")
+    equal(programs - pages, set())
+
+
 @test("no line of a man page is lost for beginning with a dot")
 def test_no_line_of_a_man_page_is_lost_for_beginning():
     macros = set("B BI BR EE EX I IP IR PP RB RI SH SS TH TP TQ br fi nf".split())
