@@ -272,7 +272,7 @@ static bool is_drive_id(const char *id)
            strcmp(id, "rootfs");
 }
 
-static const json_t *either(const json_t *o, const char *name, const char *other)
+static const json_t *member_by_either_name(const json_t *o, const char *name, const char *other)
 {
     const json_t *v = json_object_get(o, name);
     return v ? v : json_object_get(o, other);
@@ -283,9 +283,10 @@ static void read_drive(const struct reading *r, const json_t *value, size_t i)
     struct machine_config *m = &r->file->m;
     struct machine_drive *d = &m->drives[i];
     char place[32];
-    const json_t *path = json_is_string(value) ? value : either(value, "path_on_host", "path");
-    const json_t *id = either(value, "drive_id", "id");
-    const json_t *only = either(value, "is_read_only", "read_only");
+    const json_t *path =
+        json_is_string(value) ? value : member_by_either_name(value, "path_on_host", "path");
+    const json_t *id = member_by_either_name(value, "drive_id", "id");
+    const json_t *only = member_by_either_name(value, "is_read_only", "read_only");
     snprintf(place, sizeof(place), "drives[%zu].", i);
     snprintf(d->id, sizeof(d->id), "drive%zu", i);
     if (id && json_is_string(id) && is_drive_id(json_string_value(id)))

@@ -181,8 +181,8 @@ const struct config_key config_keys[] = {
     DURATION(create_ready_timeout, manager.create_timeout_ms, "60s", SECONDS, HOURS, "how long a sandbox may take to start"),
 
     GROUP("Approvals"),
-    DURATION(approval_ttl, approvals.ttl_ms, "1h", SECONDS, 30 * DAYS, "a call that waits for a person, and a grant that "
-             "nobody uses, end after this"),
+    DURATION(approval_ttl, approvals.ttl_ms, "1h", SECONDS, 30 * DAYS, "how long a call waits for a person, and "
+             "how long an approval that was given can be used"),
     DURATION(approval_retention, approvals.keep_ms, "24h", SECONDS, 365 * DAYS, "how long a decided approval is shown"),
     INT(max_pending_approvals, approvals.max_pending, "1000", 1, 100000, "calls that may wait for a person"),
     INT(max_pending_approvals_per_key, approvals.max_pending_per_key, "100", 1, 100000,
@@ -394,7 +394,7 @@ const struct config_key config_keys[] = {
     LIST(CONFIG_LIST, kube_storage_classes, kube.storage_classes, "classes that claims may have; default is the cluster's own; none: no claims"),
     STRING(kube_link_image, kube.link_image, NULL, "image of the containers that are ours in each pod"),
     STRING(kube_priority_class, kube.priority_class, NULL, "PriorityClass of pods"),
-    INT(kube_uid_first, kube.uid_first, "1000000", 1000, 4000000000, "first user id of sandboxes in pods, which must be nobody else's on any node"),
+    INT(kube_uid_first, kube.uid_first, "1000000", 1000, 4000000000, "first user id of sandboxes in pods; no other program may use these ids on any node"),
     INT(kube_uid_count, kube.uid_count, "20000", 2, 100000000, "how many user ids; two for each sandbox"),
     SIZE(kube_max_disk, kube.disk_bytes, "10Gi", MIB, 1024 * TIB, "largest size of one volume of a pod"),
     BOOL(kube_node_disk, kube.node_disk, "false", "volumes may be on a node's disk, where a pod that is over its size is only evicted"),

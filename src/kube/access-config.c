@@ -121,8 +121,9 @@ static int refuse_insecure(struct config_reader *r, const struct node *value, si
     if (value->type == NODE_TEXT && strcmp(value->text, "false") == 0)
         return 0;
     return node_error(value, r->name, r->err,
-                      "insecure-skip-tls-verify is refused: whoever answers would get the "
-                      "credential; name the server's certificate-authority instead");
+                      "insecure-skip-tls-verify is refused: any server that answers at this "
+                      "address would get the credential; name the server's "
+                      "certificate-authority instead");
 }
 
 /* --- exec plugins */
@@ -170,7 +171,9 @@ static int take_plugin(struct config_reader *r, const struct node *value, size_t
         return node_error(value, r->name, r->err,
                           "exec: apiVersion must be client.authentication.k8s.io/v1 or v1beta1");
     if (mode && mode->type == NODE_TEXT && strcmp(mode->text, "Always") == 0)
-        return node_error(mode, r->name, r->err, "exec: nobody is there to answer its questions");
+        return node_error(
+            mode, r->name, r->err,
+            "exec: interactiveMode must not be Always: no person is at the daemon to answer");
     r->access->plugin_version = xstrdup(version->text);
     r->access->plugin = xcalloc(PLUGIN_ARGS_MAX + 2, sizeof(char *));
     /* With a slash it is a path, beside the file; without, PATH says. */

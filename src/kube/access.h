@@ -39,8 +39,8 @@ struct kube_access_options {
 };
 
 /* text: of the kubeconfig that error messages call name. Files that it names are relative to dir,
- * and read here, so that whoever uses the access needs no right to them; token_file and ca_file are
- * read again later where they can be. */
+ * and read here, so that the process that uses the access needs no right to them; token_file and
+ * ca_file are read again later where they can be. */
 int kube_access_parse_config(struct kube_access *ret, const char *text, size_t len,
                              const char *name, const char *dir,
                              const struct kube_access_options *options, struct error *err);

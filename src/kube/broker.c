@@ -219,8 +219,9 @@ static void known_pod_free(struct known_pod *p)
     free(p);
 }
 
-/* The watch is of all namespaces, and everybody who may make a pod in one may give it our labels. A
- * sandbox's is the one with our name in the namespace of its id, where nobody else makes any. */
+/* The watch covers all namespaces, and every user of the cluster who may make a pod can give it our
+ * labels. The pod of a sandbox is the one with our name in the namespace of the sandbox's id, where
+ * only this broker makes pods. */
 static bool is_of_sandbox(const struct kube_broker *b, const struct kube_event *event,
                           const char *id)
 {
@@ -412,7 +413,8 @@ static void tell_end(void *data)
         free(b);
 }
 
-/* Told later, because whoever hears of it frees what the caller of this uses. */
+/* on_end runs in a later turn of the loop, because it frees the broker, which the caller of this
+ * function still uses. */
 static void broker_end(struct kube_broker *b)
 {
     if (b->ending)

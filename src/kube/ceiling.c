@@ -184,7 +184,7 @@ static bool image_is_allowed(char *const *list, const char *image)
     return false;
 }
 
-static int beyond(struct error *err, const char *what, const char *value)
+static int refuse_beyond_ceiling(struct error *err, const char *what, const char *value)
 {
     return error_set(err, ERROR_FORBIDDEN, EPERM, "%s '%.100s' is beyond what the operator allows",
                      what, value);
@@ -194,14 +194,14 @@ static int check_volume(const struct kube_ceiling *c, const char *name,
                         const struct kube_volume_order *v, struct error *err)
 {
     if (v->bytes > c->disk_bytes)
-        return beyond(err, "the size of", name);
+        return refuse_beyond_ceiling(err, "the size of", name);
     if (v->volume == KUBE_VOLUME_NODE && !c->node_disk)
-        return beyond(err, "a volume on the node's disk for", name);
+        return refuse_beyond_ceiling(err, "a volume on the node's disk for", name);
     if (v->volume != KUBE_VOLUME_CLAIM)
         return 0;
     return is_listed(c->storage_classes, v->storage_class[0] ? v->storage_class : "default")
                ? 0
-               : beyond(err, "the storage class", v->storage_class);
+               : refuse_beyond_ceiling(err, "the storage class", v->storage_class);
 }
 
 static int check_networks(const struct kube_ceiling *c, const struct kube_order *o,
@@ -214,7 +214,7 @@ static int check_networks(const struct kube_ceiling *c, const struct kube_order 
         char text[NET_RANGE_TEXT_SIZE];
         net_range_format(&o->ranges[i], text);
         if (!covered)
-            return beyond(err, "the network", text);
+            return refuse_beyond_ceiling(err, "the network", text);
     }
     return 0;
 }
@@ -222,21 +222,21 @@ static int check_networks(const struct kube_ceiling *c, const struct kube_order 
 static int check_create(const struct kube_ceiling *c, const struct kube_order *o, struct error *err)
 {
     if (!image_is_allowed(c->images, o->image))
-        return beyond(err, "the image", o->image);
+        return refuse_beyond_ceiling(err, "the image", o->image);
     if (o->runtime_class[0] && !is_listed(c->runtime_classes, o->runtime_class))
-        return beyond(err, "the RuntimeClass", o->runtime_class);
+        return refuse_beyond_ceiling(err, "the RuntimeClass", o->runtime_class);
     if (o->memory_bytes > c->memory_bytes)
-        return beyond(err, "the limit of", "memory");
+        return refuse_beyond_ceiling(err, "the limit of", "memory");
     if (o->cpu_millicores > c->cpu_millicores)
-        return beyond(err, "the limit of", "cpu");
+        return refuse_beyond_ceiling(err, "the limit of", "cpu");
     if (o->tmp_bytes > c->disk_bytes || o->home_bytes > c->disk_bytes)
-        return beyond(err, "the size of", "/tmp or /home/sandbox");
+        return refuse_beyond_ceiling(err, "the size of", "/tmp or /home/sandbox");
     if (o->flags & KUBE_OWN_USERS && !c->own_users)
-        return beyond(err, "the flag", "own users");
+        return refuse_beyond_ceiling(err, "the flag", "own users");
     if (o->flags & KUBE_WRITABLE_ROOT && !c->writable_root)
-        return beyond(err, "the flag", "writable root");
+        return refuse_beyond_ceiling(err, "the flag", "writable root");
     if (o->slot >= c->uid_count / 2)
-        return beyond(err, "the number of", "user ids");
+        return refuse_beyond_ceiling(err, "the number of", "user ids");
     int r = check_volume(c, "/workspace", &o->workspace, err);
     r = r < 0 ? r : check_volume(c, "/cache", &o->cache, err);
     return r < 0 ? r : check_networks(c, o, err);

@@ -104,7 +104,8 @@ static int listen_at(const char *path)
     if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
         unlink(path); /* of one that died */
     _cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    mode_t mask = umask(0117); /* owner and group: whoever connects has the broker's orders */
+    /* Only the owner and the group may connect: a client can give the broker every order. */
+    mode_t mask = umask(0117);
     int r = fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, BACKLOG) < 0
                 ? -errno
                 : 0;
@@ -121,7 +122,8 @@ static int read_settings(struct program *p, int fd, struct error *err)
     return kube_settings_parse(&p->settings, text.data ? text.data : "", text.len, err);
 }
 
-static int begin(struct program *p, const char *settings, const char *path, struct error *err)
+static int kube_program_open(struct program *p, const char *settings, const char *path,
+                             struct error *err)
 {
     bool by_warden = !settings;
     _cleanup_close_ int fd = by_warden ? KUBE_SETTINGS : open(settings, O_RDONLY | O_CLOEXEC);
@@ -145,7 +147,7 @@ static int begin(struct program *p, const char *settings, const char *path, stru
     return kube_confine(&p->settings.access, by_warden, err);
 }
 
-static int run(struct program *p)
+static int kube_program_serve(struct program *p)
 {
     uv_loop_init(&p->loop);
     p->client =
@@ -204,9 +206,9 @@ int main(int argc, char **argv)
     }
     prctl(PR_SET_NAME, "mas-kube", 0, 0, 0);
     log_setup("mas-kube", LOG_INFO, false);
-    if (begin(&p, settings, path, &err) < 0) {
+    if (kube_program_open(&p, settings, path, &err) < 0) {
         log_error("cannot start: %s", err.message);
         return EXIT_FAILURE;
     }
-    return run(&p);
+    return kube_program_serve(&p);
 }

@@ -48,12 +48,7 @@ static const struct {
 };
 static_assert(ELEMENTS(objects) == _KUBE_OBJECT_MAX, "a row for every object");
 
-static json_t *text(const char *value)
-{
-    return json_string(value);
-}
-
-static json_t *quantity(uint64_t value, const char *unit)
+static json_t *quantity_json(uint64_t value, const char *unit)
 {
     char out[40];
     snprintf(out, sizeof(out), "%llu%s", (unsigned long long)value, unit);
@@ -94,17 +89,18 @@ static json_t *make_labels(enum kube_object object, const struct kube_ceiling *c
                                c->instance, LABEL_ID, o->id);
     bool pooled = o->flags & KUBE_POOL_MEMBER;
     if (object == KUBE_OBJECT_NAMESPACE) {
-        json_object_set_new(labels, "pod-security.kubernetes.io/enforce", text("restricted"));
-        json_object_set_new(labels, "pod-security.kubernetes.io/warn", text("restricted"));
+        json_object_set_new(labels, "pod-security.kubernetes.io/enforce",
+                            json_string("restricted"));
+        json_object_set_new(labels, "pod-security.kubernetes.io/warn", json_string("restricted"));
     }
     if (object != KUBE_OBJECT_POD && object != KUBE_OBJECT_NAMESPACE)
         return labels;
-    json_object_set_new(labels, "sbx.state", text("creating"));
-    json_object_set_new(labels, "sbx.allocated", text(pooled ? "false" : "true"));
+    json_object_set_new(labels, "sbx.state", json_string("creating"));
+    json_object_set_new(labels, "sbx.allocated", json_string(pooled ? "false" : "true"));
     if (pooled)
-        json_object_set_new(labels, "sbx.pool", text("warm"));
+        json_object_set_new(labels, "sbx.pool", json_string("warm"));
     if (o->spec_hash[0])
-        json_object_set_new(labels, LABEL_HASH, text(o->spec_hash));
+        json_object_set_new(labels, LABEL_HASH, json_string(o->spec_hash));
     return labels;
 }
 
@@ -112,14 +108,14 @@ static json_t *make_annotations(const struct kube_order *o)
 {
     json_t *a = json_object();
     bool pooled = o->flags & KUBE_POOL_MEMBER;
-    json_object_set_new(a, "mas-sandbox/generation", quantity(o->generation, ""));
-    json_object_set_new(a, "mas-sandbox/home", text(o->home));
-    json_object_set_new(a, "mas-sandbox/owner", text(o->owner));
+    json_object_set_new(a, "mas-sandbox/generation", quantity_json(o->generation, ""));
+    json_object_set_new(a, "mas-sandbox/home", json_string(o->home));
+    json_object_set_new(a, "mas-sandbox/owner", json_string(o->owner));
     bool lossy;
     json_object_set_new(a, "mas-sandbox/spec",
                         json_string_from_bytes(o->spec, strlen(o->spec), &lossy));
     json_object_set_new(a, "cluster-autoscaler.kubernetes.io/safe-to-evict",
-                        text(pooled ? "true" : "false"));
+                        json_string(pooled ? "true" : "false"));
     return a;
 }
 
@@ -134,7 +130,7 @@ static json_t *make_object(enum kube_object object, const struct kube_ceiling *c
     json_t *metadata = json_object_get(out, "metadata");
     if (object != KUBE_OBJECT_NAMESPACE)
         json_object_set_new(metadata, "namespace",
-                            text(namespace_name(c, o, buffer, sizeof(buffer))));
+                            json_string(namespace_name(c, o, buffer, sizeof(buffer))));
     if (object == KUBE_OBJECT_POD)
         json_object_set_new(metadata, "annotations", make_annotations(o));
     return out;
@@ -202,17 +198,17 @@ static void fill_claim(json_t *out, const struct kube_volume_order *v)
                                         [KUBE_READ_WRITE_MANY] = "ReadWriteMany"};
     static_assert(ELEMENTS(modes) == _KUBE_ACCESS_MODE_MAX, "a word for every mode");
     json_t *spec = json_pack("{s:[s], s:{s:{s:o}}}", "accessModes", modes[v->access], "resources",
-                             "requests", "storage", quantity(v->bytes, ""));
+                             "requests", "storage", quantity_json(v->bytes, ""));
     if (v->storage_class[0])
-        json_object_set_new(spec, "storageClassName", text(v->storage_class));
+        json_object_set_new(spec, "storageClassName", json_string(v->storage_class));
     json_object_set_new(out, "spec", spec);
 }
 
 static json_t *make_empty(const char *name, uint64_t bytes, bool memory)
 {
-    json_t *empty = json_pack("{s:o}", "sizeLimit", quantity(bytes, ""));
+    json_t *empty = json_pack("{s:o}", "sizeLimit", quantity_json(bytes, ""));
     if (memory)
-        json_object_set_new(empty, "medium", text("Memory"));
+        json_object_set_new(empty, "medium", json_string("Memory"));
     return json_pack("{s:s, s:o}", "name", name, "emptyDir", empty);
 }
 
@@ -279,7 +275,8 @@ static json_t *make_init_containers(const struct kube_ceiling *c, const struct k
         json_pack("[o, o]", make_mount("channel", CHANNEL_DIR, false),
                   make_mount("door", DOOR_DIR, false)),
         true);
-    json_object_set_new(link, "restartPolicy", text("Always")); /* a sidecar that starts first */
+    json_object_set_new(link, "restartPolicy",
+                        json_string("Always")); /* a sidecar that starts first */
     return json_pack("[o, o]", install, link);
 }
 
@@ -288,8 +285,9 @@ static json_t *make_resources(const struct kube_order *o)
     uint64_t cpu = o->cpu_request_millicores ? o->cpu_request_millicores : o->cpu_millicores;
     uint64_t memory = o->memory_request_bytes ? o->memory_request_bytes : o->memory_bytes;
     return json_pack("{s:{s:o, s:o}, s:{s:o, s:o}}", "limits", "cpu",
-                     quantity(o->cpu_millicores, "m"), "memory", quantity(o->memory_bytes, ""),
-                     "requests", "cpu", quantity(cpu, "m"), "memory", quantity(memory, ""));
+                     quantity_json(o->cpu_millicores, "m"), "memory",
+                     quantity_json(o->memory_bytes, ""), "requests", "cpu", quantity_json(cpu, "m"),
+                     "memory", quantity_json(memory, ""));
 }
 
 static json_t *make_sandbox_container(const struct kube_ceiling *c, const struct kube_order *o)
@@ -334,13 +332,13 @@ static void fill_pod(json_t *out, const struct kube_ceiling *c, const struct kub
         "type", "RuntimeDefault", "volumes", make_volumes(o), "initContainers",
         make_init_containers(c, o), "containers", make_sandbox_container(c, o));
     if (o->n_ranges == 0) { /* names go through the gateway, over the runner's connection */
-        json_object_set_new(spec, "dnsPolicy", text("None"));
+        json_object_set_new(spec, "dnsPolicy", json_string("None"));
         json_object_set_new(spec, "dnsConfig", json_pack("{s:[s]}", "nameservers", "127.0.0.1"));
     }
     if (o->runtime_class[0])
-        json_object_set_new(spec, "runtimeClassName", text(o->runtime_class));
+        json_object_set_new(spec, "runtimeClassName", json_string(o->runtime_class));
     if (c->priority_class)
-        json_object_set_new(spec, "priorityClassName", text(c->priority_class));
+        json_object_set_new(spec, "priorityClassName", json_string(c->priority_class));
     if (o->flags & KUBE_OWN_USERS)
         json_object_set_new(spec, "hostUsers", json_false());
     json_object_set_new(out, "spec", spec);

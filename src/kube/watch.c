@@ -76,7 +76,7 @@ static void tell_vanished(struct kube_watch *w, const struct known_object *k)
         w->events->on_change(w->data, &gone);
 }
 
-static void forget(struct kube_watch *w, const char *key)
+static void watch_forget_object(struct kube_watch *w, const char *key)
 {
     struct known_object *k = map_remove(w->known, key);
     if (k)
@@ -93,7 +93,7 @@ static void take_object(struct kube_watch *w, struct kube_event *event, bool lis
     if (replaced && event->type != KUBE_DELETED) /* its name was used again */
         tell_vanished(w, k);
     if (replaced || event->type == KUBE_DELETED) {
-        forget(w, key);
+        watch_forget_object(w, key);
         k = NULL;
     }
     if (event->type != KUBE_DELETED) {

@@ -66,7 +66,7 @@ static void end_in(struct mux *m, size_t i)
 }
 
 /* Its own end is gone: nothing more is said or taken. */
-static void drop(struct mux *m, size_t i)
+static void mux_drop_stream(struct mux *m, size_t i)
 {
     fd_close(&m->streams[i].fd);
     end_in(m, i);
@@ -100,7 +100,7 @@ static bool take_open(struct mux *m, size_t i)
         return false;
     *s = (struct mux_stream){.fd = m->accept(m->data), .used = true, .opened = true};
     if (s->fd < 0) {
-        drop(m, i);
+        mux_drop_stream(m, i);
         return true;
     }
     fd_set_nonblock(s->fd, true);
@@ -127,8 +127,8 @@ static bool take_end(struct mux *m, size_t i)
     s->ended_out = true;
     if (s->fd >= 0)
         shutdown(s->fd, SHUT_WR);
-    if (!s->opened || s->fd < 0) /* it was refused, or nobody is there */
-        drop(m, i);
+    if (!s->opened || s->fd < 0) /* the connection was refused, or its client has left */
+        mux_drop_stream(m, i);
     else
         release_if_ended(s);
     return true;
@@ -159,7 +159,7 @@ static bool deliver_data(struct mux *m)
     size_t n = m->left < m->in.len ? m->left : m->in.len;
     ssize_t w = s->fd < 0 ? 0 : pump_drain(&m->in, s->fd, n);
     if (w < 0 && s->used)
-        drop(m, m->current);
+        mux_drop_stream(m, m->current);
     if (w < 0 || s->fd < 0) {
         pump_skip(&m->in, n);
         w = (ssize_t)n;
@@ -188,7 +188,7 @@ static bool deliver_all(struct mux *m)
 
 /* --- what goes */
 
-static void collect(struct mux *m, size_t i)
+static void mux_collect_stream(struct mux *m, size_t i)
 {
     uint8_t data[DATA_MAX];
     struct mux_stream *s = &m->streams[i];
@@ -199,7 +199,7 @@ static void collect(struct mux *m, size_t i)
         end_in(m, i);
         release_if_ended(s);
     } else if (errno != EAGAIN && errno != EINTR)
-        drop(m, i);
+        mux_drop_stream(m, i);
 }
 
 void mux_prepare(struct mux *m, struct pollfd *fds)
@@ -227,8 +227,8 @@ bool mux_turn(struct mux *m, const struct pollfd *fds)
         if (fds[1 + i].fd >= 0 && fds[1 + i].fd == m->streams[i].fd &&
             fds[1 + i].revents & (POLLIN | POLLHUP | POLLERR) && !m->streams[i].ended_in &&
             has_space(m, FRAME_MAX + FEW_FRAMES))
-            collect(m, i);
+            mux_collect_stream(m, i);
     if (m->stuck_since_ms && clock_mono_ms() - m->stuck_since_ms > MUX_STUCK_MS)
-        drop(m, m->current);
+        mux_drop_stream(m, m->current);
     return deliver_all(m) && (!m->out.len || pump_drain(&m->out, m->port_fd, m->out.len) >= 0);
 }

@@ -32,7 +32,7 @@ enum kube_op {
 
 enum kube_order_flags {
     KUBE_WRITABLE_ROOT = 1 << 0,
-    KUBE_POOL_MEMBER = 1 << 1, /* made ahead; nobody has it yet */
+    KUBE_POOL_MEMBER = 1 << 1, /* made ahead; no caller has it yet */
     KUBE_OWN_USERS = 1 << 2,   /* hostUsers: false */
     _KUBE_FLAGS_END = 1 << 3,
 };
@@ -78,7 +78,7 @@ struct kube_order {
     char owner[KUBE_NAME_SIZE];
     char home[KUBE_NAME_SIZE]; /* the control plane that has it */
     char spec_hash[KUBE_NAME_SIZE];
-    char spec[KUBE_SPEC_SIZE]; /* a text that the pod carries for whoever takes it over */
+    char spec[KUBE_SPEC_SIZE]; /* a text that the pod carries for the daemon that adopts it */
     struct net_range ranges[NET_RANGES_MAX];
 };
 
