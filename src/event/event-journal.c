@@ -348,8 +348,8 @@ bool event_is_before(const struct event_journal *j, int64_t time_ns)
     return !j || (j->first < j->next && time_ns < event_at(j, j->first)->time_ns);
 }
 
-bool event_is_told(const struct event_journal *j, enum event_type type, const char *id,
-                   int64_t time_ns)
+bool event_is_recorded(const struct event_journal *j, enum event_type type, const char *id,
+                       int64_t time_ns)
 {
     return event_is_before(j, time_ns) || event_find(j, type, id);
 }

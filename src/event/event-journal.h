@@ -9,7 +9,7 @@
  *
  * An event that was appended and not written when the control plane dies is lost with its number. A
  * change of something that outlives the control plane is then in a row and not in the journal:
- * the code that restores the object asks event_is_told() and appends it again.
+ * the code that restores the object asks event_is_recorded() and appends it again.
  *
  * What is kept has a limit in events and in bytes; the oldest go, in memory and in the store alike.
  * A reader is a place in the journal and costs nothing else. One that is too slow, or comes back
@@ -60,8 +60,8 @@ const struct event *event_find_latest(const struct event_journal *j, uint64_t ty
 /* Whether events of that time are not kept any more, or were not kept yet. */
 bool event_is_before(const struct event_journal *j, int64_t time_ns);
 /* Whether a change of that object at that time is in the journal, or may have been. */
-bool event_is_told(const struct event_journal *j, enum event_type type, const char *id,
-                   int64_t time_ns);
+bool event_is_recorded(const struct event_journal *j, enum event_type type, const char *id,
+                       int64_t time_ns);
 void event_journal_started(struct event_journal *j);
 
 uint64_t event_journal_first(const struct event_journal *j); /* number of the oldest that is kept */

@@ -66,7 +66,7 @@ void sandbox_announce_pause(struct sandbox *sb)
 void sandbox_announce_restored(struct sandbox *sb)
 {
     struct event_journal *j = events_of(sb);
-    sb->announced = event_is_told(j, EVENT_SANDBOX_CREATED, sb->id, sb->created_ns);
+    sb->announced = event_is_recorded(j, EVENT_SANDBOX_CREATED, sb->id, sb->created_ns);
     if (!j || !sb->announced || sb->state == SANDBOX_CRASHED)
         return;
     const struct event *last = event_find_newest(
@@ -169,8 +169,8 @@ void exec_announce_end(struct exec *e)
 void exec_announce_restored(struct exec *e)
 {
     struct event_journal *j = events_of_exec(e);
-    e->announced = event_is_told(j, EVENT_EXEC_STARTED, e->id, e->started_ns);
-    if (!j || !exec_is_done(e) || event_is_told(j, EVENT_EXEC_ENDED, e->id, e->finished_ns))
+    e->announced = event_is_recorded(j, EVENT_EXEC_STARTED, e->id, e->started_ns);
+    if (!j || !exec_is_done(e) || event_is_recorded(j, EVENT_EXEC_ENDED, e->id, e->finished_ns))
         return;
     if (!e->result.spawn_errno)
         exec_announce_start(e);

@@ -56,7 +56,7 @@ void exec_on_stdin_ack(void *data, uint32_t stream, const struct msg_stdin_ack *
         return;
     }
     e->stdin_acked = m->offset;
-    if (m->closed) {
+    if (m->closed) { /* the command has closed its end: what is queued can never be read */
         e->stdin_open = false;
         e->stdin_base += e->stdin_queue.len;
         e->stdin_sent = e->stdin_acked = e->stdin_base;
@@ -78,6 +78,7 @@ int exec_write(struct exec *e, const char *data, size_t len, struct error *err)
 {
     if (exec_is_done(e) || !e->stdin_open || e->stdin_close_wanted)
         return error_set(err, ERROR_CONFLICT, 0, "the command's stdin is closed");
+    /* All of it or nothing: a caller that gets an error can send the same bytes again. */
     if (strbuf_append(&e->stdin_queue, data, len) < 0)
         return error_set(err, ERROR_LIMIT, 0,
                          "the command does not read its stdin "
@@ -89,6 +90,7 @@ int exec_write(struct exec *e, const char *data, size_t len, struct error *err)
     return 0;
 }
 
+/* The end of stdin follows the queue: exec_pump_stdin() sends it when all before it was sent. */
 int exec_close_stdin(struct exec *e, struct error *err)
 {
     if (exec_is_done(e) || !e->stdin_open || e->stdin_close_wanted)

@@ -9,6 +9,9 @@
 
 #define ACK_BYTES (PROTO_WINDOW / 4) /* output unacknowledged before an ACK goes out */
 
+/* The runner keeps every byte until it is acknowledged, and counts it against the window. So an ACK
+ * is due only for bytes that would survive our death, and not for each message: one per quarter of
+ * the window keeps the command writing and costs few frames. */
 static void acknowledge_output(struct exec *e, uint8_t which, uint64_t offset)
 {
     struct runner *r = sandbox_runner(e->sandbox);
@@ -36,7 +39,9 @@ int exec_on_output(void *data, uint32_t stream, const struct msg_output *m)
     if (!e)
         return -EPROTO;
     uint64_t have = e->received[output_index(m->which)];
-    if (e->resumed && m->offset < have) { /* sent again: the journal has it */
+    /* After a restart the runner may have sent this before it heard our position: the journal has
+     * the first part of it. On a connection that never broke, an overlap is a fault. */
+    if (e->resumed && m->offset < have) {
         if (m->offset + m->len <= have)
             return 0;
         size_t known = have - m->offset;
@@ -45,6 +50,7 @@ int exec_on_output(void *data, uint32_t stream, const struct msg_output *m)
     }
     if (m->offset != have)
         return -EPROTO;
+    /* A runner is not trusted: one that ignores the window could fill our memory. */
     if (m->offset + m->len - e->acked[output_index(m->which)] > PROTO_WINDOW)
         return -EPROTO;
     e->received[output_index(m->which)] += m->len;
@@ -64,7 +70,8 @@ int exec_on_output(void *data, uint32_t stream, const struct msg_output *m)
     return 0;
 }
 
-/* The journal was full and is not any more. */
+/* The journal was full and is not any more. No output comes while the runner's window is full, so
+ * the acknowledgement that was held back must be sent from here. */
 static void on_journal_room(void *data)
 {
     struct exec *e = data;
@@ -84,6 +91,8 @@ void exec_sink_done(struct exec *e, uint8_t stream, size_t bytes)
         acknowledge_output(e, stream, e->consumed[output_index(stream)]);
 }
 
+/* The reader has left. What it has not consumed is acknowledged at once, as is all that follows:
+ * the command must not wait for ever for a reader that does not come back. */
 void exec_sink_detach(struct exec *e)
 {
     e->sink.on_output = NULL;
@@ -91,7 +100,9 @@ void exec_sink_detach(struct exec *e)
         exec_sink_done(e, s, e->received[output_index(s)] - e->consumed[output_index(s)]);
 }
 
-/* There is nobody left to hold back; its exit comes after the rest of its output. */
+/* The command has ended, and its last output waits in the runner for room. A journal that blocks
+ * does so to slow a writer down; this writer is gone, so the journal takes the rest of the output.
+ * Without that the exit, which comes behind the output, would never come. */
 void exec_on_draining(void *data, uint32_t stream)
 {
     struct exec *e = exec_find_running(data, stream);

@@ -11,6 +11,7 @@
 
 #define OUTPUT_MOST (1ull << 60) /* bytes of a stream */
 
+/* The runner holds its output back until it knows where to go on: behind what our journal has. */
 static void send_position(struct exec *e)
 {
     for (uint8_t which = OUTPUT_STDOUT; which <= OUTPUT_STDERR; which++) {
@@ -56,7 +57,9 @@ static void resume_output(struct exec *e, const struct msg_state *m)
     }
 }
 
-/* Half of its input must not pass for all of it. */
+/* Input that came whole with the request died with the control plane that had it, as far as the
+ * runner had not got it. A command that then saw the end of its input would take half of it for all
+ * of it, so it is killed and ends as interrupted. What the runner has completely is only closed. */
 static void resume_stdin(struct exec *e, const struct msg_state *m)
 {
     if (!e->stdin_whole || m->exited)
@@ -71,6 +74,11 @@ static void resume_stdin(struct exec *e, const struct msg_state *m)
     e->stdin_close_sent = true;
 }
 
+/* One exec that the runner remembers. Three sources can know it: the runner, a row of the database,
+ * and the file of recent rows, which restore.c has read before. A command that only the runner
+ * knows was started and never shown to a caller; its record is made again from the tag that SPAWN
+ * carried. One that is not to be known any more is forgotten, so that the runner gives its memory
+ * back. */
 void exec_on_state(void *data, uint32_t stream, const struct msg_state *m)
 {
     struct sandbox *sb = data;
@@ -100,7 +108,7 @@ void exec_on_state(void *data, uint32_t stream, const struct msg_state *m)
     /* How much of that the command has read comes with the next STDIN_ACK: until then the runner
      * may be full. */
     e->stdin_acked = e->stdin_base > PROTO_WINDOW ? e->stdin_base - PROTO_WINDOW : 0;
-    if (exec_is_done(e)) { /* its end is on record: the runner was not told yet */
+    if (exec_is_done(e)) { /* its end is on record, and only FORGET had not reached the runner */
         e->forget_due = e->end_kept = true;
         exec_send_forget(e);
         return;
@@ -122,7 +130,9 @@ static struct exec *find_unresumed(struct sandbox *sb)
     return NULL;
 }
 
-/* Commands on record that the runner does not know were never started. */
+/* The runner has listed all that it remembers. It forgets no command by itself, so one that is on
+ * record and not in the list never reached it: SPAWN died in the buffer of an earlier control
+ * plane. */
 void exec_on_resumed(void *data)
 {
     struct sandbox *sb = data;

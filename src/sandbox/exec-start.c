@@ -48,6 +48,8 @@ uint32_t sandbox_take_stream(struct sandbox *sb)
     return stream_numbers_take(&sb->streams, stream_is_taken, sb);
 }
 
+/* Everything that an answer, a row or a restart needs is copied into the record here: spec is the
+ * caller's, and gone when exec_start() returns. */
 static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
 {
     const struct manager_options *o = &sb->manager->options;
@@ -67,6 +69,7 @@ static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
     e->stdin_whole = e->stdin_close_wanted;
     e->stdin_given = spec->stdin_len;
     snprintf(e->call, sizeof(e->call), "%s", spec->call ? spec->call : "");
+    /* Input that came with the request was held to the limit of bodies, so it always fits. */
     size_t queue =
         o->config.max_stdin_queue > spec->stdin_len ? o->config.max_stdin_queue : spec->stdin_len;
     strbuf_init(&e->stdin_queue, queue);
@@ -87,6 +90,9 @@ static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
     return e;
 }
 
+/* Only formats SPAWN into the runner's buffer; exec_start() flushes it once the exec is in every
+ * table, because the answer may come in the same turn. While the connection is lost there is no
+ * buffer, and exec_keep_spawn() has the frame for the next connection. */
 static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error *err)
 {
     struct sandbox *sb = e->sandbox;
@@ -177,6 +183,9 @@ static int check_count(const struct sandbox *sb, struct error *err)
     return owner_check_exec(sb, err);
 }
 
+/* The row of the exec is not waited for: the command runs while it is written, and only an answer
+ * that names the exec waits (exec_persist). A control plane that is killed in between finds the
+ * command in its runner, whose SPAWN carries all that a row says (persist_exec_tag). */
 struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct error *err)
 {
     struct manager *m = sb->manager;
@@ -200,10 +209,10 @@ struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct
     return e;
 }
 
-/* --- what may be told of it */
+/* --- when callers may learn of it */
 
-#define START_WAIT_MS                                                                              \
-    2000 /* a runner that is kept from its work does not keep the caller waiting */
+/* A runner that the sandbox's commands starve of processor time must not keep a caller waiting. */
+#define START_WAIT_MS 2000
 
 struct exec_start_wait {
     struct exec *exec; /* referenced */
@@ -225,7 +234,8 @@ static void on_start_late(void *data)
     start_wait_end(data, NULL);
 }
 
-/* The row alone is a promise that a kill could break while SPAWN is still in our buffer. */
+/* A caller learns of its exec when the row is durable and the runner has said STARTED. With the row
+ * alone a kill could still break the promise: SPAWN may be in our buffer and die with us. */
 static void on_row(void *data, const struct error *err)
 {
     struct exec_start_wait *w = data;
@@ -264,6 +274,9 @@ void exec_on_start_written(void *data, const struct error *err)
     exec_unref(e);
 }
 
+/* A caller is about to see an exec that has no row yet (a listing, a look by id). Its row goes to
+ * the file of recent rows, which is there after kill -9, and to the database in the background: so
+ * that what was seen once is there after a restart, at the price of one write() and no commit. */
 void exec_keep(struct exec *e)
 {
     if (e->has_row || !persist_wants_exec(e) || list_empty(&e->node))

@@ -23,6 +23,7 @@ struct exec *exec_ref(struct exec *e)
     return e;
 }
 
+/* A row of the end says all that the row of the start did, so it settles both tickets. */
 void exec_drop_kept(struct exec *e, enum exec_kept up_to)
 {
     for (int i = 0; i <= (int)up_to; i++) {
@@ -135,6 +136,7 @@ struct exec *exec_find_running(struct sandbox *sb, uint32_t stream)
     return NULL;
 }
 
+/* The caller is about to show the exec to a client, so it is kept first (exec_keep). */
 struct exec *exec_find(struct sandbox *sb, const char *id)
 {
     struct exec *e = map_find(sb->execs_by_id, id);

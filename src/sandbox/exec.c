@@ -19,7 +19,7 @@
 
 /* A waiter may cancel others or delete the sandbox from its callback, so the list is read anew each
  * time. */
-static void wake(struct exec *e)
+static void exec_wake_waiters(struct exec *e)
 {
     while (!list_empty(&e->waiters)) {
         struct exec_waiter *w = container_of(e->waiters.next, struct exec_waiter, node);
@@ -46,6 +46,9 @@ void exec_send_forget(struct exec *e)
     fault_point("forget.sent");
 }
 
+/* The row is in the database, or could not be written. Only a written row lets the runner forget:
+ * until then the runner is one of the two places that have the end, with the file of recent rows,
+ * which a full disk may have refused as well. */
 static void on_end_written(void *data, const struct error *err)
 {
     struct exec *e = data;
@@ -95,6 +98,8 @@ static void keep_end(struct exec *e, struct strbuf *row)
             recent_append(e->sandbox->manager->recent, e->id, row->data, row->len);
 }
 
+/* An exec that is not kept (a one-shot's, a helper's) has no row to wait for: the runner may forget
+ * it at once. */
 static void settle_end(struct exec *e, const struct strbuf *row)
 {
     if (persist_wants_exec(e) && !list_empty(&e->node)) {
@@ -145,7 +150,7 @@ static void exec_finish(struct exec *e)
         journal_tell_end(e->journal);
     exec_tell_drained(e);
     exec_settle_start(e);
-    wake(e);
+    exec_wake_waiters(e);
     fault_point("exit.before-row");
     sandbox_release(sb);
     bool ending = is_ending(sb);
@@ -168,7 +173,8 @@ void exec_fail(struct exec *e, const char *why)
     exec_finish(e);
 }
 
-/* Ends every exec of a sandbox that can no longer run any. */
+/* Ends every exec of a sandbox that can no longer run any. Each end calls waiters, which may end
+ * others or drop references, so the head of the list is read anew each time. */
 void exec_fail_all(struct sandbox *sb, enum exec_status status, bool crashed, const char *why)
 {
     while (!list_empty(&sb->running)) {
@@ -214,6 +220,9 @@ static void describe_end(struct exec *e)
     }
 }
 
+/* The counter is the sandbox's, not the command's: where two commands are killed at once, the first
+ * answer that shows a higher number is charged to the exec that asked. The sandbox may have died
+ * while the answer was under way, and then the exec has ended already. */
 static void on_exit_stats(void *data, const struct runtime_stats *stats)
 {
     struct exec *e = data;
@@ -239,7 +248,7 @@ void exec_on_started(void *data, uint32_t stream, const struct msg_started *m)
         return;
     exec_drop_spawn(e);
     if (e->started)
-        return; /* it was told on a connection before this one */
+        return; /* STARTED came on a connection before this one, too */
     e->started = true;
     e->pid = m->pid;
     exec_tell(e, EXEC_EVENT_STARTED);
@@ -296,6 +305,8 @@ void exec_on_spawn_failed(void *data, uint32_t stream, const struct msg_spawn_fa
     exec_finish(e);
 }
 
+/* EXIT is the runner's last word about an exec. The runner keeps all of it until FORGET, which goes
+ * out only when the end is on record (forget_due, then end_kept). */
 void exec_on_exit(void *data, uint32_t stream, const struct msg_exit *m)
 {
     struct sandbox *sb = data;
@@ -331,6 +342,8 @@ void exec_on_exit(void *data, uint32_t stream, const struct msg_exit *m)
 
 /* --- steering */
 
+/* While a connection is lost and may come back (lost_ms), the command runs on: what is asked of it
+ * is kept and sent on the next connection. */
 static int check_running(const struct exec *e, struct error *err)
 {
     if (exec_is_done(e) || (!e->sandbox->runner && !e->sandbox->lost_ms))
@@ -339,6 +352,8 @@ static int check_running(const struct exec *e, struct error *err)
     return 0;
 }
 
+/* The request id lets the runner drop a signal that comes again over a second connection: a
+ * repeated SIGINT would be a second one to the command. */
 void exec_send_signal(struct exec *e, int signo, uint32_t kill_grace_ms)
 {
     struct msg_signal m = {

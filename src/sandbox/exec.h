@@ -5,7 +5,7 @@
  *
  * COMPLETED: it ended by itself, whatever its exit code. FAILED: it could not start, was killed, or
  * its sandbox died. An exec's record lives in its sandbox until the retention passes, or as long as
- * somebody holds a reference. */
+ * a caller holds a reference. */
 #pragma once
 
 #include <stdbool.h>

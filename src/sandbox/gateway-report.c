@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the gateway says about the connections of a sandbox (gateway/gateway-proto.h), and the hand
  * by which they are held: a connection ends when its report is closed, so none outlives its sandbox
- * or this process, whoever has the descriptors. */
+ * or this process, even where another process has a copy of the connection's descriptor. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -19,7 +19,7 @@
 #define DEATHS_QUICK  5
 
 struct interceptor_link {
-    struct sandbox *sandbox; /* NULL: it is gone, and the answer that is under way is nobody's */
+    struct sandbox *sandbox; /* NULL: it is gone, and the answer under way is to be dropped */
     int fd;                  /* -1: there is no interceptor now */
     uv_poll_t *poll;         /* on fd, for its end; freed by its close callback */
     struct loop_timer again;
@@ -96,7 +96,7 @@ static void on_discarded(void *data, const struct plan_reply *reply, int fd)
     fd_close(&fd);
 }
 
-static void discard(struct manager *m, const char *id)
+static void discard_interceptor(struct manager *m, const char *id)
 {
     struct plan plan = {.op = PLAN_KILL};
     snprintf(plan.id, sizeof(plan.id), "%s", id);
@@ -201,7 +201,7 @@ void interceptor_free(struct sandbox *sb)
         return;
     link_drop(l);
     if (!sb->instance)
-        discard(sb->manager, sb->runtime_id);
+        discard_interceptor(sb->manager, sb->runtime_id);
     l->sandbox = NULL;
     if (l->launching)
         sandbox_unref(sb);
@@ -210,7 +210,7 @@ void interceptor_free(struct sandbox *sb)
 
 /* --- what it is for */
 
-static bool injects(const struct spec *s, const char *name)
+static bool spec_injects(const struct spec *s, const char *name)
 {
     for (char **n = s->inject; n && *n; n++)
         if (strcmp(*n, name) == 0)
@@ -221,7 +221,7 @@ static bool injects(const struct spec *s, const char *name)
 void manager_secret_changed(struct manager *m, const char *owner, const char *name)
 {
     list_for_each(sb, &m->all, struct sandbox, node) {
-        if (sb->interceptor && strcmp(sb->owner, owner) == 0 && injects(&sb->spec, name))
+        if (sb->interceptor && strcmp(sb->owner, owner) == 0 && spec_injects(&sb->spec, name))
             interceptor_ask(sb);
     }
 }

@@ -45,7 +45,7 @@ struct manager {
     struct retirement retirement;
     struct loop_timer tick;
     struct pool *pool;   /* or NULL */
-    int64_t sweep_at_ms; /* 0: journals of nobody were swept */
+    int64_t sweep_at_ms; /* when journals without an exec are removed; 0: that is done */
     void (*on_closed)(void *data);
     void *closed_data;
     bool closing;
@@ -111,7 +111,7 @@ struct sandbox {
     bool pause_wished;                       /* and is to freeze it */
     bool addresses_changing;                 /* the runtime is at it: network-address.c */
     bool addresses_unsent;                   /* it has yet to be said what may be reached */
-    bool pooled;                             /* the pool's: READY, hidden, nobody's yet */
+    bool pooled;                             /* the pool's: READY, hidden, without an owner yet */
     struct list pool_node;
     char runtime_id[PLAN_ID_SIZE]; /* what the runtime calls it; a claimed one has another id */
     int rows_pending;              /* writes of its row under way */

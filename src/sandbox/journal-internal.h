@@ -74,7 +74,7 @@ struct journal {
     struct record owed[JOURNAL_OWED_MAX]; /* what the index must have before anything else */
     size_t n_owed;
     struct list stalled_node; /* in options->stalled */
-    bool end_held;            /* the last record is an end that nobody may see yet */
+    bool end_held;            /* the last record is an end that no reader may see yet */
     struct list readers;
 };
 

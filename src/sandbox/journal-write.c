@@ -34,7 +34,7 @@ static int write_events(struct journal *j, const struct record *recs, size_t n, 
     return r;
 }
 
-static void stall(struct journal *j, int error)
+static void journal_stall(struct journal *j, int error)
 {
     if (!j->said_stalled)
         log_error("a journal cannot be written, its command waits: %s", strerror(-error));
@@ -107,7 +107,7 @@ static size_t push_output(struct journal *j, uint8_t stream, const char *data, s
         size_t n, done = cut_events(j, stream, data + used, len - used, recs, &n);
         int r = place_events(j, recs, n, data + used, done);
         if (r < 0) {
-            stall(j, r);
+            journal_stall(j, r);
             break;
         }
         used += done;
@@ -124,7 +124,7 @@ static void check_blocked(struct journal *j)
     list_append(&j->options->blocked, &j->blocked_node);
 }
 
-static void notify(struct journal *j)
+static void journal_notify_readers(struct journal *j)
 {
     list_for_each_safe(r, &j->readers, struct journal_reader, node)
         r->on_ready(r);
@@ -134,7 +134,7 @@ static void notify(struct journal *j)
 void journal_start(struct journal *j)
 {
     push_event(j, JOURNAL_START);
-    notify(j);
+    journal_notify_readers(j);
 }
 
 /* Takes from data what completes the carried bytes; returns how much of data is used up. */
@@ -188,7 +188,7 @@ void journal_append(struct journal *j, uint8_t stream, const char *data, size_t 
         j->pending_lost += len - used;
     journal_settle(j);
     check_blocked(j);
-    notify(j);
+    journal_notify_readers(j);
 }
 
 void journal_retry(struct journal *j)
@@ -206,7 +206,7 @@ void journal_retry(struct journal *j)
     }
     j->said_stalled &= journal_stalled(j);
     check_blocked(j);
-    notify(j);
+    journal_notify_readers(j);
     if (!journal_blocked(j) && j->on_room)
         j->on_room(j->room_data);
 }
@@ -237,7 +237,8 @@ static void owe_gap(struct journal *j, uint64_t events, uint64_t bytes)
     journal_pay(j);
 }
 
-static void lose(struct journal *j, const uint64_t lost[OUTPUT_STREAMS], uint64_t more)
+static void journal_give_up_output(struct journal *j, const uint64_t lost[OUTPUT_STREAMS],
+                                   uint64_t more)
 {
     uint64_t events = 0, bytes = more;
     j->cutting = true;
@@ -261,7 +262,7 @@ void journal_lose(struct journal *j, uint8_t stream, uint64_t bytes)
     uint64_t lost[OUTPUT_STREAMS] = {0};
     lost[output_index(stream)] = bytes;
     if (!j->end_held)
-        lose(j, lost, 0);
+        journal_give_up_output(j, lost, 0);
 }
 
 /* What could not be written of a command that has ended is a part of the gap, like what is dropped
@@ -276,7 +277,7 @@ static void give_up(struct journal *j)
         j->carry_len[s] = 0;
         strbuf_done(&j->pending[s]);
     }
-    lose(j, lost, j->pending_lost);
+    journal_give_up_output(j, lost, j->pending_lost);
     j->pending_lost = 0;
 }
 
@@ -304,7 +305,7 @@ void journal_write_end(struct journal *j)
 
 void journal_tell_end(struct journal *j)
 {
-    notify(j);
+    journal_notify_readers(j);
     journal_park(j);
 }
 

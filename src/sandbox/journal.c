@@ -224,7 +224,7 @@ int journal_pay(struct journal *j)
 
 /* Gives the blocks of what was dropped back to the file system, in large steps. A mark in the index
  * says so first: limits may be others when it is read back, and a hole reads as zeros. */
-static void punch(struct journal *j, uint64_t up_to)
+static void journal_punch_hole(struct journal *j, uint64_t up_to)
 {
     struct record mark = {
         .type = JOURNAL_CUT, .pos = j->head.count, .offset = j->head.count + j->dropped_events};
@@ -251,7 +251,7 @@ void journal_drop_oldest(struct journal *j)
     j->options->total_events--;
     if (old->type == JOURNAL_OUTPUT)
         j->dropped_end[output_index(old->stream)] = old->offset + old->len;
-    punch(j, old->pos + old->len);
+    journal_punch_hole(j, old->pos + old->len);
     j->tail.start++;
     j->tail.count--;
     j->compact_due = !j->restoring && j->n_indexed > COMPACT_LEAST &&

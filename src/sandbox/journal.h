@@ -8,7 +8,7 @@
  * gets one JOURNAL_CUT event which says how much is missing. A journal that blocks instead says so
  * with one JOURNAL_BLOCKED event.
  *
- * Durability: a journal starts in memory. Before anybody but the final answer sees an event
+ * Durability: a journal starts in memory. Before any reader but the final answer sees an event
  * (journal_subscribe), and before more than memory_bytes are kept, it moves to two files: NAME.dat
  * with the bytes and NAME.idx with one fixed record an event, each event's bytes written before its
  * record. What journal_durable_end() covers survives kill -9 with the same sequence numbers, times

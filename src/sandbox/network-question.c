@@ -4,7 +4,7 @@
  * A connection does not wait for its answer: it is refused, and a later one finds the rule that the
  * answer has made. So a command that tries in a loop would ask in a loop: there is one question for
  * a sandbox and host at a time, and few for a sandbox. Hosts are in the one form that everything
- * compares them in, which is ASCII: a name cannot look like another to whoever is asked. */
+ * compares them in, which is ASCII: no name can look like another one to the person who decides. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -22,7 +22,7 @@ struct network_question {
 static void on_answered(void *data, const struct error *err)
 {
     struct network_question *q = data;
-    (void)err; /* whoever asked has put it on record */
+    (void)err; /* the caller that put the question has recorded it */
     list_remove(&q->node);
     sandbox_unref(q->sandbox);
     free(q);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changing the network of a sandbox that runs. Whoever calls this has decided that it may be. */
+/* Changing the network of a sandbox that runs. The caller has decided before that it may be. */
 #pragma once
 
 #include <stdbool.h>

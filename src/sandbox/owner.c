@@ -79,9 +79,10 @@ static struct owner_quota find_quota(const struct manager *m, const char *owner)
     return q;
 }
 
-/* The last part of a limit is for those who have less than an even share of it, one who has nothing
- * yet counted in: whoever comes first cannot keep the others out. Callers of whom nothing is known
- * are one, and have no others to be fair to. */
+/* The last part of a limit (the reserve) is for owners who have less than an even share of it. The
+ * owner who asks now counts in that share even with nothing yet, so the owners who came first
+ * cannot keep a new one out. Callers of this machine without a key have no name and are not held to
+ * it. */
 static bool takes_reserve(const struct manager *m, const char *name, size_t max, size_t all,
                           size_t own)
 {

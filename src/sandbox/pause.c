@@ -69,7 +69,7 @@ static void on_frozen(void *data, int result)
     pause_finish(call, result < 0 ? &err : NULL);
 }
 
-static void freeze(struct pause_call *call)
+static void pause_freeze(struct pause_call *call)
 {
     struct sandbox *sb = call->sb;
     struct error err = {0};
@@ -87,7 +87,7 @@ static void on_wish_written(void *data, const struct error *err)
     struct error copy = {0};
     fault_point("pause.wish-written");
     if (!err) {
-        freeze(call);
+        pause_freeze(call);
         return;
     }
     error_set(&copy, ERROR_NO_SPACE, 0, "the pause cannot be recorded: %s", err->message);
@@ -123,7 +123,7 @@ void sandbox_pause(struct sandbox *sb, bool on, sandbox_pause_fn cb, void *data)
     if (on && persist_wants_sandbox(sb))
         persist_sandbox(sb, on_wish_written, call);
     else
-        freeze(call);
+        pause_freeze(call);
 }
 
 bool sandbox_is_paused(const struct sandbox *sb)

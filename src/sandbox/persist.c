@@ -374,7 +374,8 @@ void persist_exec(struct exec *e, store_done_fn on_durable, void *data)
     _cleanup_strbuf_ struct strbuf row = STRBUF_INIT(ROW_MAX);
     if (persist_exec_format(e, &row) < 0)
         strbuf_reset(&row);
-    /* Nobody waits for the row of an end: it is kept elsewhere, or the runner remembers it. */
+    /* No answer waits for the row of an end: until the row is durable, recent.c keeps the end, or
+     * the runner remembers it and says it again. */
     put_row(e, &row, !exec_is_done(e), on_durable, data);
 }
 

@@ -40,7 +40,7 @@ static void advance_demand(struct pool *p)
     p->demand_second = now;
 }
 
-static size_t wanted(struct pool *p)
+static size_t pool_wanted(struct pool *p)
 {
     if (!p->options.config.autosize)
         return p->options.config.size;
@@ -55,9 +55,10 @@ static size_t wanted(struct pool *p)
 
 /* --- refilling */
 
-static void schedule(struct pool *p, uint64_t ms)
+static void pool_schedule(struct pool *p, uint64_t ms)
 {
-    if (!p->closing && p->n_ready + p->n_creating < wanted(p) && !loop_timer_active(&p->refill))
+    if (!p->closing && p->n_ready + p->n_creating < pool_wanted(p) &&
+        !loop_timer_active(&p->refill))
         loop_timer_start(&p->refill, ms);
 }
 
@@ -65,13 +66,13 @@ static void on_refill(void *data)
 {
     struct pool *p = data;
     struct error err = {0};
-    if (p->closing || p->n_creating || p->n_ready >= wanted(p))
+    if (p->closing || p->n_creating || p->n_ready >= pool_wanted(p))
         return;
     p->n_creating++;
     if (!sandbox_create_pooled(p->manager, p->options.spec, &err)) {
         p->n_creating--;
         log_warn("a sandbox for the pool cannot be made: %s", err.message);
-        schedule(p, POOL_RETRY_MS);
+        pool_schedule(p, POOL_RETRY_MS);
     }
 }
 
@@ -82,7 +83,7 @@ static void announce_pool(struct pool *p, enum event_type type)
     if (p->told == type)
         return;
     p->told = type;
-    snprintf(data, sizeof(data), "{\"ready\":%zu,\"wanted\":%zu}", p->n_ready, wanted(p));
+    snprintf(data, sizeof(data), "{\"ready\":%zu,\"wanted\":%zu}", p->n_ready, pool_wanted(p));
     event_append(p->manager->options.events, type, "warm", "", data);
 }
 
@@ -92,9 +93,9 @@ void pool_on_ready(struct pool *p, struct sandbox *sb)
     p->n_ready++;
     list_append(&p->ready, &sb->pool_node);
     log_debug("a sandbox for the pool is ready id=%s", sb->id);
-    if (p->n_ready >= wanted(p))
+    if (p->n_ready >= pool_wanted(p))
         announce_pool(p, EVENT_POOL_FULL);
-    schedule(p, POOL_REFILL_MS);
+    pool_schedule(p, POOL_REFILL_MS);
 }
 
 void pool_on_end(struct pool *p, struct sandbox *sb)
@@ -105,16 +106,16 @@ void pool_on_end(struct pool *p, struct sandbox *sb)
         list_remove(&sb->pool_node);
         p->n_ready--;
     }
-    schedule(p, POOL_RETRY_MS);
+    pool_schedule(p, POOL_RETRY_MS);
 }
 
 /* Fewer are wanted than are there: the oldest go. */
 static void on_reconcile(void *data)
 {
     struct pool *p = data;
-    while (p->n_ready > wanted(p) && !p->closing)
+    while (p->n_ready > pool_wanted(p) && !p->closing)
         sandbox_delete(container_of(p->ready.next, struct sandbox, pool_node), NULL);
-    schedule(p, POOL_REFILL_MS);
+    pool_schedule(p, POOL_REFILL_MS);
 }
 
 /* --- claiming */
@@ -127,7 +128,7 @@ static bool same_image(const struct spec *a, const struct spec *b)
     return a->image_digest && b->image_digest && strcmp(a->image_digest, b->image_digest) == 0;
 }
 
-static bool fits(const struct sandbox *sb, const struct spec *want)
+static bool pool_member_fits(const struct sandbox *sb, const struct spec *want)
 {
     const struct spec *have = &sb->spec;
     if (strcmp(have->runtime, want->runtime) != 0 || want->n_mounts || want->workdir ||
@@ -148,7 +149,7 @@ struct sandbox *pool_claim(struct pool *p, const struct spec *spec)
     p->demand[p->demand_second % DEMAND_SLOTS]++;
     struct sandbox *sb =
         list_empty(&p->ready) ? NULL : container_of(p->ready.next, struct sandbox, pool_node);
-    if (sb && !fits(sb, spec))
+    if (sb && !pool_member_fits(sb, spec))
         sb = NULL;
     if (sb) {
         list_remove(&sb->pool_node);
@@ -160,7 +161,7 @@ struct sandbox *pool_claim(struct pool *p, const struct spec *spec)
     if (p->n_ready == 0 && p->told)
         announce_pool(p, EVENT_POOL_EMPTY);
     loop_timer_stop(&p->refill); /* again from now */
-    schedule(p, p->n_ready > wanted(p) / 4 ? POOL_QUIET_MS : POOL_REFILL_MS);
+    pool_schedule(p, p->n_ready > pool_wanted(p) / 4 ? POOL_QUIET_MS : POOL_REFILL_MS);
     return sb;
 }
 
@@ -178,7 +179,7 @@ struct pool *pool_new(struct manager *m, const struct pool_options *o)
     loop_timer_init(&p->refill, m->options.loop, on_refill, p);
     loop_timer_init(&p->reconcile, m->options.loop, on_reconcile, p);
     loop_timer_start_every(&p->reconcile, POOL_RECONCILE_MS);
-    schedule(p, 0);
+    pool_schedule(p, 0);
     return p;
 }
 

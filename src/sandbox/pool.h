@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sandboxes made ahead from the operator's default spec, each given to one caller and to nobody
+/* Sandboxes made ahead from the operator's default spec, each given to one caller and to no one
  * else.
  *
  * A pooled sandbox is READY, hidden and has run nothing. A create whose spec differs from it in

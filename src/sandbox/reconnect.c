@@ -105,7 +105,7 @@ static void ask_for_connection(struct sandbox *sb)
 }
 
 /* One that is being made waits for its row, and may lose its connection as one that is READY. */
-static bool lives(const struct sandbox *sb)
+static bool sandbox_lives(const struct sandbox *sb)
 {
     return sb->instance && sb->started &&
            (sb->state == SANDBOX_CREATING || sb->state == SANDBOX_READY);
@@ -113,7 +113,7 @@ static bool lives(const struct sandbox *sb)
 
 void sandbox_lose(struct sandbox *sb, const char *why)
 {
-    if (!lives(sb) || !sandbox_may_lose(sb)) {
+    if (!sandbox_lives(sb) || !sandbox_may_lose(sb)) {
         sandbox_break(sb, why);
         return;
     }
@@ -128,7 +128,7 @@ void sandbox_lose(struct sandbox *sb, const char *why)
         e->resumed = false;
     gateway_streams_free(sb);
     port_streams_free(sb, "the connection to its runner was lost");
-    if (lives(sb))
+    if (sandbox_lives(sb))
         ask_for_connection(sb);
     sandbox_unref(sb);
 }
@@ -137,7 +137,7 @@ void sandbox_take_connection(void *data, int runner_fd)
 {
     struct sandbox *sb = data;
     const struct manager_options *o = &sb->manager->options;
-    if (!lives(sb) || !sb->lost_ms) {
+    if (!sandbox_lives(sb) || !sb->lost_ms) {
         fd_close(&runner_fd);
         return;
     }
@@ -148,8 +148,9 @@ void sandbox_take_connection(void *data, int runner_fd)
     runner_flush(sb->runner);
 }
 
-/* One that is over time changes the list; those behind it come with the next tick. One whose row is
- * not written yet stays in the list until it is, and is in nobody's way. */
+/* Handles at most one sandbox per tick that is over time, because ending it changes the list; those
+ * behind it follow with the next tick. A sandbox whose row is not written yet stays in the list
+ * until it is, and does not keep those behind it from their turn. */
 void sandbox_look_after_lost(struct manager *m)
 {
     int64_t now = clock_mono_ms();

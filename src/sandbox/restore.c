@@ -254,7 +254,7 @@ static void kill_strangers(struct restoring *r)
     size_t cursor = 0;
     struct warden_alive *alive;
     while ((alive = map_next(r->alive, &cursor))) {
-        log_info("sandbox of nobody is ended id=%s", alive->id);
+        log_info("a sandbox that no row of the database names is ended id=%s", alive->id);
         for (size_t i = 0; runtimes[i]; i++)
             if (runtimes[i]->discard)
                 runtimes[i]->discard(r->manager->options.host, alive->id);
@@ -294,7 +294,8 @@ static void sort_finished(struct manager *m)
     free(all);
 }
 
-/* Once every runner has said what it remembers, a journal without an exec is of nobody. */
+/* Removes journals that no exec refers to. Only once every adopted runner has listed the execs that
+ * it remembers is a journal without one known to be a leftover. */
 void restore_sweep(struct manager *m)
 {
     if (!m->sweep_at_ms || clock_mono_ms() < m->sweep_at_ms || m->counts.creating)

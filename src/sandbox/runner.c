@@ -267,7 +267,7 @@ static int gather_frame(struct runner *r, struct gathered *g, const struct frame
     return 1;
 }
 
-/* For whoever wonders later what the runner did wrong. */
+/* The log line is what an operator has to find out what the runner did wrong. */
 static ssize_t refuse_frame(const struct frame *f)
 {
     if (f)

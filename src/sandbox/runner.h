@@ -51,7 +51,7 @@ void runner_flush(struct runner *r);
  */
 void runner_accept_sockets(struct runner *r);
 /* In on_open: the descriptor that came with the frame, which is the caller's then, or -1. It can be
- * anything: the caller has to look. One that nobody takes ends in on_broken. */
+ * anything: the caller has to look. A descriptor that is not taken ends in on_broken. */
 int runner_take_socket(struct runner *r);
 /* Bytes that the socket has not taken yet. */
 size_t runner_backlog(const struct runner *r);

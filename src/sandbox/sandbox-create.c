@@ -164,8 +164,8 @@ static void give_away(struct sandbox *sb, const struct spec *spec, const struct 
     sb->created_ms = clock_mono_ms();
 }
 
-static struct sandbox *claim(struct manager *m, const struct spec *spec,
-                             const struct sandbox_maker *by, const char *id)
+static struct sandbox *sandbox_claim_pooled(struct manager *m, const struct spec *spec,
+                                            const struct sandbox_maker *by, const char *id)
 {
     struct sandbox *sb = pool_claim(m->pool, spec);
     if (sb)
@@ -193,9 +193,10 @@ static int check_network(const struct runtime_ops *ops, const struct spec *spec,
 }
 
 /* Takes *policy where a sandbox is made of it. */
-static struct sandbox *create(struct manager *m, const struct spec *spec,
-                              const struct sandbox_maker *by, const char *name, const char *alias,
-                              struct sandbox_policy **policy, bool hidden, struct error *err)
+static struct sandbox *sandbox_make(struct manager *m, const struct spec *spec,
+                                    const struct sandbox_maker *by, const char *name,
+                                    const char *alias, struct sandbox_policy **policy, bool hidden,
+                                    struct error *err)
 {
     char id[PLAN_ID_SIZE] = "sbx-";
     _cleanup_free_ char *key = alias ? sandbox_alias_key(by->key, alias) : NULL;
@@ -218,7 +219,7 @@ static struct sandbox *create(struct manager *m, const struct spec *spec,
     if (r >= 0)
         r = owner_check_sandbox(m, by, err);
     if (r >= 0)
-        pooled = claim(m, spec, by, id);
+        pooled = sandbox_claim_pooled(m, spec, by, id);
     if (r >= 0 && !pooled)
         r = check_admission(m, id, key, err);
     if (r < 0)
@@ -242,14 +243,14 @@ struct sandbox *sandbox_create(struct manager *m, const struct spec *spec,
                                const struct sandbox_maker *by, const char *name, const char *alias,
                                bool hidden, struct error *err)
 {
-    return create(m, spec, by, name, alias, NULL, hidden, err);
+    return sandbox_make(m, spec, by, name, alias, NULL, hidden, err);
 }
 
 struct sandbox *sandbox_create_narrowed(struct manager *m, const struct spec *spec,
                                         const struct sandbox_maker *by, const char *alias,
                                         struct sandbox_policy *policy, struct error *err)
 {
-    struct sandbox *sb = create(m, spec, by, NULL, alias, &policy, false, err);
+    struct sandbox *sb = sandbox_make(m, spec, by, NULL, alias, &policy, false, err);
     sandbox_policy_free(policy);
     return sb;
 }
@@ -261,7 +262,7 @@ struct sandbox *sandbox_restore(struct manager *m, const char *id, struct sandbo
     struct error err = {0};
     struct sandbox_maker by = {.key = row->owner, .address = row->caller};
     struct sandbox *sb = sandbox_new(m, &row->spec, &by, id);
-    sb->actor[0] = '\0'; /* nobody has done anything to it since */
+    sb->actor[0] = '\0'; /* no key has acted on it since the restart */
     sb->ops = runtime_find(row->spec.runtime);
     sb->created_ns = row->created_ns;
     snprintf(sb->runtime_id, sizeof(sb->runtime_id), "%s", row->runtime_id);

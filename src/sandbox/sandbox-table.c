@@ -99,8 +99,9 @@ void sandbox_enter_tables(struct manager *m, struct sandbox *sb)
     m->counts.creating++;
 }
 
-/* Helpers have walls that commands must not run behind, and pooled ones are not anybody's yet: ids
- * of both are in the audit or the log, and none of them is a way in. */
+/* Finds no helpers and no pooled sandboxes. Helpers have walls that commands must not run behind,
+ * and pooled ones have no owner yet; ids of both are in the audit or the log, where callers can
+ * read them, so an id alone must not be a way in. */
 struct sandbox *sandbox_find(struct manager *m, const char *owner, const char *id_or_alias)
 {
     struct sandbox *sb = map_find(m->by_id, id_or_alias);

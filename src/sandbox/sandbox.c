@@ -14,7 +14,7 @@
 #include "sandbox/internal.h"
 #include "sandbox/owner.h"
 
-static void gone(struct sandbox *sb);
+static void sandbox_gone(struct sandbox *sb);
 
 /* --- idleness */
 
@@ -132,7 +132,7 @@ static void on_runtime_exited(void *data, const struct runtime_end *end)
     else if (end->oom_kills > sb->oom_kills_seen && sb->state != SANDBOX_STOPPING)
         sandbox_set_failure(sb, "out of memory: the kernel killed it at its memory limit");
     if (sb->state == SANDBOX_STOPPING)
-        gone(sb);
+        sandbox_gone(sb);
     else if (sb->state == SANDBOX_CRASHED || sb->state == SANDBOX_READY)
         crash_when_settled(sb);
     sandbox_unref(sb);
@@ -154,7 +154,7 @@ static void on_row_removed(void *data, const struct error *err)
     say_gone(data, err ? &copy : NULL);
 }
 
-static void gone(struct sandbox *sb)
+static void sandbox_gone(struct sandbox *sb)
 {
     struct manager *m = sb->manager;
     sb->state = SANDBOX_GONE;
@@ -218,7 +218,7 @@ void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
     if (sb->instance)
         sb->ops->stop(sb->instance);
     else
-        gone(sb);
+        sandbox_gone(sb);
     sandbox_unref(sb);
 }
 
@@ -247,7 +247,7 @@ void sandbox_start_failed(struct sandbox *sb, const struct error *err)
         sb->state = SANDBOX_STOPPING;
         sandbox_wake(&sb->waiters_ready, sb, &copy);
     }
-    gone(sb);
+    sandbox_gone(sb);
     sandbox_unref(sb);
 }
 

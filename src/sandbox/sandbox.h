@@ -91,7 +91,7 @@ struct manager_options {
     void (*on_exec)(void *data, struct exec *e, enum exec_event event);
     void *on_exec_data;
     /* Optional, with on_exec_data. Bytes for the stdin of an exec with a call; state is the exec's
-     * own place for whoever counts them, NULL at first and in on_exec at its end. */
+     * own place for the callback to count them in, NULL at first and in on_exec at its end. */
     void (*on_input)(void *data, void **state, const char *bytes, size_t len);
     /* Optional, with on_exec_data. Whether that call was let into that sandbox: a runner that
      * remembers a command says of which call it is, and a runner is not trusted. */
@@ -114,7 +114,7 @@ struct manager_options {
      * strv_free(). */
     char **(*find_denied_hosts)(void *data, const struct sandbox *sb);
     /* Optional, with on_exec_data. A command wants to go where a rule asks a person first. fn comes
-     * once, when that is answered or nobody has answered in time, perhaps from inside. */
+     * once, when that is answered or the time for an answer is over, perhaps from inside. */
     void (*ask_network)(void *data, struct sandbox *sb, const struct target *t, ask_network_fn fn,
                         void *fn_data);
     struct runtime_host *host;
@@ -188,8 +188,8 @@ struct sandbox *sandbox_create_narrowed(struct manager *m, const struct spec *sp
 void sandbox_wait_ready(struct sandbox *sb, struct sandbox_waiter *w);
 /* Kills everything in it. Calls w->on_event (w may be NULL) when it is gone. */
 void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w);
-/* Deletes it once there is nothing better to do, and soon. For one that nobody knows and nothing
- * runs in. */
+/* Deletes it soon, in a quiet moment of the loop. For a sandbox that no caller knows and in which
+ * nothing runs. */
 void sandbox_retire(struct sandbox *sb);
 
 /* Stops all its processes where they are (on), or lets them go on, whether or not they are known to
@@ -212,8 +212,8 @@ const char *sandbox_alias(const struct sandbox *sb); /* or NULL */
 /* Random, kept for its life and never another's: an id may come back, this does not. */
 const char *sandbox_generation(const struct sandbox *sb);
 const char *sandbox_owner(const struct sandbox *sb);
-/* Who did the last to it, made or deleted it: a key, or "" for nobody known or the daemon itself.
- */
+/* The key that acted on it last, made or deleted it; "" for a caller without a key and for the
+ * daemon itself. */
 const char *sandbox_actor(const struct sandbox *sb);
 bool sandbox_is_restored(const struct sandbox *sb); /* made by an earlier control plane */
 enum sandbox_state sandbox_state(const struct sandbox *sb);
