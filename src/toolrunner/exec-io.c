@@ -20,6 +20,7 @@
 #define WIDE_AFTER    (256 * 1024)
 #define PIPE_BYTES    (512 * 1024)
 
+/* Without a connection nothing is marked: exec_resume() marks every exec on the next one. */
 void exec_mark_pending(struct exec *e)
 {
     if (conn_ready(&e->runner->conn) && list_empty(&e->pending) && !e->forgotten)
@@ -80,6 +81,8 @@ void exec_io_tell_draining(struct exec *e)
     e->told_draining = true;
 }
 
+/* A command that prints has certainly started, so STARTED is sent before its first output; the
+ * control plane refuses output of an exec that it has not heard of. */
 static void on_output_ready(struct epoll_watch *w, uint32_t ready)
 {
     struct exec_output *o = container_of(w, struct exec_output, watch);
@@ -237,6 +240,8 @@ static bool exec_send(struct exec *e)
     return more;
 }
 
+/* In turns: an exec with more to send goes to the end of the list. The buffer of the connection is
+ * bounded, so one that is full ends the round, and the next one begins where it ended. */
 bool exec_pump(struct runner *r)
 {
     while (!list_empty(&r->pending) && conn_has_room(&r->conn)) {
@@ -270,6 +275,7 @@ static void input_write(struct exec *e)
     ssize_t n = 1;
     while (in->watch.fd >= 0 && n > 0 && ring_used(&in->ring))
         n = ring_write_fd(&in->ring, in->watch.fd);
+    /* A terminal has no end that could be closed: its reader sees one when VEOF is typed. */
     bool at_end = in->close_asked && in->close_at == in->ring.start;
     if (at_end && e->flags & SPAWN_PTY && in->watch.fd >= 0)
         n = write(in->watch.fd, TERMINAL_EOF, 1) < 0 ? -errno : 1;

@@ -118,7 +118,8 @@ static pid_t exec_start(struct exec *e, const struct msg_spawn *m, int ours[3],
                               .fds = {-1, -1, -1},
                               .mark = e->stream,
                               .terminal = m->flags & SPAWN_PTY,
-                              /* who dials is on a kernel of another make, in user space */
+                              /* A runner that connects out is under gVisor or kata, where starts
+                               * that are not waited for do not work. */
                               .wait = r->config.connect_path,
                               .start = &e->start};
     *ret_stage = "builtin";
@@ -159,6 +160,8 @@ static void spawn_refuse(struct runner *r, uint32_t stream, uint64_t request_id,
               .stage = stage);
 }
 
+/* Most commands end within EXEC_YOUNG_US. STARTED, their output and EXIT then leave in one write:
+ * STARTED alone does not make the connection urgent, unless it was before. */
 static void exec_launch(struct runner *r, uint32_t stream, const struct msg_spawn *m)
 {
     int ours[3] = {-1, -1, -1};
@@ -181,6 +184,9 @@ static void exec_launch(struct runner *r, uint32_t stream, const struct msg_spaw
     exec_set_timers(e, m);
 }
 
+/* The request id makes SPAWN safe to send twice: a control plane that lost its connection cannot
+ * know whether the first one arrived, and a command must not run twice. Streams that the control
+ * plane opens have odd numbers. */
 int exec_spawn(struct runner *r, uint32_t stream, const struct msg_spawn *m)
 {
     struct exec *known = exec_find_request(r, m->request_id);

@@ -61,7 +61,7 @@ void exec_free(struct exec *e)
     start_forget(&e->start);
     exec_io_done(e);
     if (--e->runner->n_execs == 0)
-        start_trim(); /* memory goes back only when idle: a command may follow at once */
+        start_trim(); /* memory goes back only when no exec is left: a command may follow at once */
     free(e->tag);
     free(e);
 }
@@ -81,7 +81,10 @@ static void exec_kill_group(struct exec *e, int signo)
     kill(-e->pid, signo);
 }
 
-/* The end: reaches also those who left the group, and those who keep its death from us. */
+/* The end. Processes that left the group are found by the mark that each child of the exec carries.
+ * A traced process stays a zombie of its tracer, so wait() would never return it to us: the tracers
+ * are killed, too, and again until the command is seen dead: another one may have attached
+ * meanwhile. */
 static void exec_kill_all(struct exec *e)
 {
     exec_kill_group(e, SIGKILL);
@@ -119,6 +122,8 @@ static void on_young_over(struct epoll_timer *t)
     }
 }
 
+/* The runner keeps the time and not the control plane, so that a limit holds while the control
+ * plane is down or being replaced. */
 static void on_timeout(struct epoll_timer *t)
 {
     struct exec *e = container_of(t, struct exec, timeout);
@@ -131,6 +136,8 @@ static void on_kill_due(struct epoll_timer *t)
     exec_kill_all(container_of(t, struct exec, kill));
 }
 
+/* A background process has the pipes open. What the command itself wrote is still waited for; what
+ * the background process writes from now on is not. */
 static void on_drain_over(struct epoll_timer *t)
 {
     struct exec *e = container_of(t, struct exec, drain);
@@ -138,6 +145,8 @@ static void on_drain_over(struct epoll_timer *t)
     exec_check_drained(e);
 }
 
+/* A new control plane has not said where to go on: it has no journal of this exec. It gets all that
+ * is kept. */
 static void on_resume_over(struct epoll_timer *t)
 {
     struct exec *e = container_of(t, struct exec, resume);
@@ -202,7 +211,8 @@ int exec_resize(struct exec *e, const struct msg_resize *m)
 void exec_forget(struct exec *e)
 {
     if (e->state != EXEC_RUNNING) {
-        exec_io_sink(e);
+        exec_io_sink(
+            e); /* before exec_free() closes the pipes: a background process may still write */
         exec_free(e);
         return;
     }
@@ -220,8 +230,11 @@ static uint64_t timeval_us(struct timeval t)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
 }
 
-/* The order matters: what the command itself wrote is in the pipes by now and is read first, so
- * that a background process which holds them open cannot keep it back. */
+/* The order matters. What the command itself wrote is in the pipes by now and is read first
+ * (exec_io_drain), so that a background process which holds them open cannot keep it back. Most
+ * pipes end with that, and exec_check_drained() makes the exec DONE in the same turn. Where a full
+ * ring stops the reading, the control plane is asked for room (exec_io_tell_draining). Only what is
+ * left of it is watched, for drain_grace_ms. */
 void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *usage)
 {
     struct exec *e = NULL;
