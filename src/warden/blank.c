@@ -23,6 +23,9 @@
 #define FEW_PART             4 /* fewer than one in so many of the wanted ones are few */
 #define PLAIN_PART           4 /* one in so many blanks is left plain, for other plans */
 
+/* Blanks are armed for the plan that most creates send: the operator's defaults. Each wall may be
+ * weaker in it, because arming is not the place to refuse; limits_check() holds the real plan to
+ * what it demands. */
 void blanks_init(struct warden *w)
 {
     static const struct limits none;
@@ -151,6 +154,9 @@ void blanks_fill(struct warden *w)
 
 /* --- the first, and the last */
 
+/* Waits for the first blank to say that it is ready, or to end. The byte is only looked at
+ * (MSG_PEEK): the loop takes it later. An end means that this host does not let a blank be made,
+ * and the kind hears why, before a probe answers what the host can do. */
 static void settle_kind(struct warden *w, enum cell_kind kind)
 {
     char byte;
@@ -220,6 +226,8 @@ static struct cell *choose_plain(struct list *plain)
     return container_of(plain->next, struct cell, link);
 }
 
+/* An armed blank fits one plan only and saves most; a plain one fits all plans of its kind; with
+ * none left the create pays for the clone itself. */
 struct cell *blank_take(struct warden *w, const struct plan *p, const struct limits *limits,
                         struct plan_reply *reply)
 {
@@ -239,6 +247,8 @@ struct cell *blank_take(struct warden *w, const struct plan *p, const struct lim
 
 /* --- arming */
 
+/* A part of the blanks stays plain: without one, each plan that is not the usual one would have to
+ * wait for a clone. */
 static bool is_to_be_armed(const struct cell *s)
 {
     const struct warden *w = s->warden;
@@ -268,6 +278,8 @@ void blank_on_ready(struct cell *s)
     blanks_plan_refill(w);
 }
 
+/* A blank that failed by itself is replaced after a pause: where the host refuses, one attempt
+ * after the other would keep the warden busy with nothing else. */
 void blank_on_end(struct cell *s)
 {
     remove_blank(s);

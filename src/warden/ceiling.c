@@ -13,6 +13,8 @@
 #include "warden/egress.h"
 #include "warden/state.h"
 
+/* A limit that the plan leaves open is the ceiling's: 0 in a plan never means unlimited where the
+ * operator set a ceiling. */
 static int check_limits(const struct warden *w, const struct plan *p, struct limits *ret,
                         struct plan_reply *reply)
 {
@@ -31,6 +33,8 @@ static int check_limits(const struct warden *w, const struct plan *p, struct lim
     return 0;
 }
 
+/* A plan names one of the directories that the warden opened at its start, and a path beneath it.
+ * It cannot name a path of the host, so a taken-over control plane cannot reach another one. */
 static int check_mount(const struct warden *w, const struct plan_mount *m, unsigned i,
                        struct plan_reply *reply)
 {
@@ -47,6 +51,8 @@ static int check_mount(const struct warden *w, const struct plan_mount *m, unsig
     return 0;
 }
 
+/* The control plane has checked the same before, to answer in the caller's words. It may have been
+ * taken over since, so nothing that it checked is relied on here. */
 int ceiling_check(const struct warden *w, const struct plan *p, struct limits *ret_limits,
                   struct plan_reply *reply)
 {
@@ -161,6 +167,8 @@ static int open_authority(const struct warden *w, const struct plan *p, struct c
     return ret->authority;
 }
 
+/* Everything that a plan names by path or digest is opened here, once, and used by its descriptor
+ * from then on: what was checked is what is mounted, whatever is renamed in between. */
 int ceiling_open_trees(const struct warden *w, const struct plan *p, struct child_trees *ret,
                        struct plan_reply *reply)
 {

@@ -50,6 +50,7 @@ void cell_release(struct cell *s)
     janitor_remove(&w->janitor, &s->cgroup);
 }
 
+/* The event has no tag: no request asked for it. */
 static void send_exited(struct cell *s)
 {
     struct plan_reply event = {.event = EVENT_EXITED,
@@ -60,6 +61,8 @@ static void send_exited(struct cell *s)
     control_send(s->warden, &event, -1);
 }
 
+/* Sending may find the control plane gone, so each turn looks whether there still is one: what was
+ * not sent stays for the next. */
 void cell_flush_exited(struct warden *w)
 {
     list_for_each_safe(s, &w->exited, struct cell, link) {
@@ -113,6 +116,9 @@ void cell_end(struct cell *s)
     end_running(s);
 }
 
+/* The only way out of every state, whichever side ended it. What the client hears depends on the
+ * state: a blank has no client, a create that was not answered yet is answered with its failure,
+ * and of a running sandbox an event says that it has ended. */
 void cell_on_child_exit(pid_t pid, int wait_status, void *data)
 {
     struct cell *s = data;

@@ -50,6 +50,8 @@ static int open_ends(struct cell *s, struct cell_ends *ret)
     return fd_set_nonblock(s->channel_fd, true);
 }
 
+/* When the host is out of memory, a sandbox goes before the daemon does. Every process of the
+ * sandbox inherits the score. */
 void cell_set_oom_score(const struct cell *s)
 {
     char path[64];
@@ -81,6 +83,8 @@ int cell_clone_into(struct cell *s, struct cell_ends *ends, int cgroup_fd)
     return 0;
 }
 
+/* Where there is no group to clone into, as with cgroup version 1, the child joins its groups
+ * itself. */
 int cell_clone(struct cell *s, struct cell_ends *ends)
 {
     _cleanup_close_ int cgroup_fd = -1;

@@ -51,6 +51,7 @@ bool cell_dials(const struct cell *s)
     return s->ops->dials && s->ops->dials(s);
 }
 
+/* The answer to a PLAN_CONNECT that came while a runner that dials had no connection. */
 static void answer_connect(struct cell *s)
 {
     struct plan_reply reply = {.tag = s->connect_tag, .wall = -1};
@@ -59,6 +60,8 @@ static void answer_connect(struct cell *s)
     control_send(s->warden, &reply, fd_steal(&s->stream_fd));
 }
 
+/* A runner that dials has connected once more. Only the newest connection is of use: the runner
+ * dials again when it has given the one before up. */
 void cell_take_stream(struct cell *s, int fd)
 {
     fd_close(&s->stream_fd);
@@ -83,7 +86,9 @@ void cell_watch_channel(struct cell *s)
 
 static void fail_start(struct cell *s, int error, int wall, const char *step);
 
-/* Its runner runs, but nothing in it does until a control plane has the connection. */
+/* A network by address is attached when the runner runs, because its link is moved into the
+ * runner's network namespace. No command can start before that: it needs the runner's connection,
+ * which the control plane gets only when the cell is RUNNING. */
 static bool await_network(struct cell *s)
 {
     if (!(s->plan.flags & PLAN_ADDRESSES) || s->net_done)
@@ -94,6 +99,8 @@ static bool await_network(struct cell *s)
     return true;
 }
 
+/* Comes twice for a cell with a network by address: when the runner runs, and from
+ * cell_on_network() when mas-net has answered. */
 static void enter_running(struct cell *s)
 {
     if (await_network(s))
@@ -161,6 +168,7 @@ static void on_started_or_failed(int fd, uint32_t events, void *data)
         enter_running(s);
 }
 
+/* The process is killed and not waited for here: its exit answers the create with this failure. */
 static void on_create_timeout(void *data)
 {
     struct cell *s = data;
@@ -201,6 +209,8 @@ int cell_send_order(struct cell *s)
     return s->failure_watch ? 0 : -errno;
 }
 
+/* Answers nothing by itself: the kill leads to cell_on_child_exit(), which gives everything back
+ * and sends the one answer. So no failure can leave a half-made cell behind. */
 static void fail_start(struct cell *s, int error, int wall, const char *step)
 {
     if (!s->failure.error) { /* the first failure is the cause; later ones follow from it */
@@ -223,7 +233,8 @@ static void on_ledger_timer(void *data)
                           : watcher_add_timer(w->watcher, LEDGER_TURN_MS, on_ledger_timer, w);
 }
 
-/* Its blocks come as the sandbox writes. */
+/* On a file system that cannot allocate ahead, the image gets its blocks as the sandbox writes.
+ * What it was promised and has not got yet stays claimed, and is looked at again every second. */
 static void follow_image(struct cell *s, int image_fd)
 {
     struct warden *w = s->warden;
@@ -254,7 +265,8 @@ static void on_disk(int mount_fd, int image_fd, const char *step, void *data)
         s->state = CELL_STARTING;
 }
 
-/* With an image to make, the order waits for it. */
+/* With a disk image to make, the order waits for it. The space is claimed before the image is made:
+ * two images that are made at once must not both count the same free blocks as theirs. */
 static int start_cell(struct cell *s)
 {
     struct warden *w = s->warden;
@@ -319,7 +331,8 @@ static void map_image_owners(struct cell *s)
         log_warn("image is not mapped id=%s error=%s", s->id, strerror(-r));
 }
 
-/* The order was carried out already, or is being. */
+/* The order of an armed blank was sent before there was a plan, and may be carried out by now
+ * (runs). What the plan demands of each wall is compared with what this blank has. */
 static int start_armed(struct cell *s, const struct plan *p, struct plan_reply *reply)
 {
     int r = limits_check(s, p, reply);
@@ -331,6 +344,9 @@ static int start_armed(struct cell *s, const struct plan *p, struct plan_reply *
     return 0;
 }
 
+/* The create is answered here, so the exit of the process must not answer it again: in the state of
+ * a blank it answers nothing. The cell is not used for another plan, because its limits may have
+ * been written in part. */
 static void refuse_start(struct cell *s, struct plan_reply *reply, int error)
 {
     reply->error = error < 0 ? -error : error;
@@ -361,6 +377,8 @@ static void cell_begin(struct cell *s)
         fail_start(s, r, -1, "start the sandbox");
 }
 
+/* The child says "r" when it is as far as a blank gets by itself. A plan may have taken the cell
+ * before that (CELL_WAITING); it begins now. */
 void cell_on_ready(int fd, uint32_t events, void *data)
 {
     struct cell *s = data;

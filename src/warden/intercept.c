@@ -93,7 +93,8 @@ static void on_ready(struct program_task *t, const void *answer)
     reply_waiting(i, 0, "");
 }
 
-/* Whoever holds the other ends of its socket sees that it is gone, and asks for it again. */
+/* The control plane, which holds the other ends of its socket, sees that it is gone and asks for
+ * another one. */
 static void on_end(struct program_task *t, int wait_status)
 {
     struct intercept *i = container_of(t, struct intercept, task);
@@ -103,7 +104,8 @@ static void on_end(struct program_task *t, int wait_status)
 
 /* --- starting */
 
-/* Only a memory file that nobody can change any more: reading anything else could take any time. */
+/* Reads only a memory file that is sealed against changes: a read of anything else could block the
+ * warden for any time. */
 static int read_pairs(int fd, struct strbuf *out)
 {
     int seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);

@@ -47,6 +47,8 @@ static void keep_only(const struct cgroup_root *root, int sock)
     fd_close(&null);
 }
 
+/* A group can be removed only when the kernel has let go of its last process, which happens some
+ * time after the process was reaped. That wait is why this is a process of its own. */
 static void try_chores(struct list *chores)
 {
     list_for_each_safe(c, chores, struct chore, link) {
@@ -71,6 +73,8 @@ static bool take_chore(const struct cgroup_root *root, int sock, struct list *ch
     return true;
 }
 
+/* At the warden's end: all groups of this instance, also those that no chore was sent for. True
+ * when none is left. */
 static bool sweep_instance(const struct cgroup_root *root)
 {
     bool gone = true;
@@ -119,7 +123,7 @@ int janitor_start(struct janitor *j, const struct cgroup_root *root, struct sign
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return -errno;
     j->pid = fork();
-    if (j->pid == 0) {
+    if (j->pid == 0) { /* it outlives the warden, so it must not have the warden's keys */
         signer_close(signer);
         explicit_bzero(seal_key, SEAL_KEY_SIZE);
         janitor_main(root, pair[1]);

@@ -110,7 +110,7 @@ struct warden {
     struct map *intercepts; /* struct intercept of intercept.c, by id */
     struct egress *egress;  /* by address; NULL: the operator allows none */
     bool was_root;
-    char no_namespaces[192]; /* why there are none here; "": there are */
+    char no_namespaces[192]; /* why this host has no namespaces; "" where it has them */
     bool blanks_known;       /* whether blanks can be made at all */
     bool has_toolnet;
     bool tmpfs_attributes;                        /* a tmpfs has user attributes: since Linux 6.6 */

@@ -22,6 +22,8 @@
 #include "warden/kind.h"
 #include "warden/warden.h"
 
+/* A pid and its start time together name a process for as long as the host is up: the number alone
+ * is given again. 0 when there is no such process. */
 static unsigned long long start_time(int pid)
 {
     char path[64];

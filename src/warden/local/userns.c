@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See userns.h. Three ids of a sandbox exist on the host: the runner's (0 inside), the tool's
- * (1000) and nobody's (65534); no id of the host is mapped, unless there is no range and all is the
- * caller's. */
+ * (1000) and that of `nobody` (65534); no id of the host is mapped, unless there is no range and
+ * all is the caller's. */
 #include "warden/local/userns.h"
 
 #include <errno.h>

@@ -12,8 +12,8 @@
 
 static int check_trust(const struct stat *st, const struct stat *first, char *why, size_t size)
 {
-    /* In a user namespace all owners outside of it look alike, as the user nobody. Then it must be
-     * what the first one showed. */
+    /* In a user namespace all owners outside of it look alike, as the user `nobody`. Then it must
+     * be what the first one showed. */
     bool known =
         st->st_uid == 0 || st->st_uid == geteuid() || (first && st->st_uid == first->st_uid);
     if (first && !known) {
