@@ -29,6 +29,8 @@ struct owed {
 
 /* --- writing */
 
+/* The number is taken only when the line is written, so a failed write leaves no gap. From then on
+ * the file has the record, and kill -9 cannot take it; the database follows in a batch. */
 static int append_line(struct audit *a, int flags, const char *call_id,
                        const struct audit_record *record, struct error *err)
 {
@@ -82,6 +84,8 @@ static int write_owed(struct audit *a, struct error *err)
     return 0;
 }
 
+/* For what may not happen without its record. Records that are owed go first: the order of the log
+ * is the order in which things happened. */
 int audit_write(struct audit *a, const struct audit_record *r, uint64_t *ret_seq, struct error *err)
 {
     if (!a)
@@ -107,6 +111,9 @@ static void owe_record(struct audit *a, const struct audit_record *r)
     a->n_owed++;
 }
 
+/* For what has happened already, which no failure can undo. Where it cannot be written it waits in
+ * memory with the time at which it happened, and calls that want to begin are refused meanwhile
+ * (audit_write). A second end of one call is dropped: whichever came first is the one on record. */
 void audit_note(struct audit *a, const struct audit_record *r)
 {
     struct error err = {0};

@@ -40,6 +40,8 @@ void audit_batch_done(struct audit *a)
     strbuf_done(&a->queued);
 }
 
+/* A database that does not keep up, or cannot be written, must not fill the memory: from here on
+ * calls are refused. */
 bool audit_batch_has_room(const struct audit *a)
 {
     return a->queued.len + a->batch.lines.len < BACKLOG_REFUSED;
@@ -56,6 +58,8 @@ void audit_batch_queue(struct audit *a)
 
 /* --- on the worker */
 
+/* The number is read from the line and not taken for granted: a line out of order would give the
+ * chain a hash that no verifier could repeat. */
 static int chain_line(struct audit_batch *b, struct audit_insert *insert, const char *line,
                       size_t len)
 {
@@ -68,6 +72,8 @@ static int chain_line(struct audit_batch *b, struct audit_insert *insert, const 
     return audit_insert_row(insert, seq, b->head.hash, line, len);
 }
 
+/* With audit_fsync=batch the file is on the disk before the rows are: what a checkpoint signs later
+ * cannot be lost with the power. */
 static int write_batch(struct sqlite3 *db, void *data)
 {
     struct audit *a = data;
@@ -94,6 +100,8 @@ static int write_batch(struct sqlite3 *db, void *data)
 
 /* --- on the loop */
 
+/* A callback may add a waiter or take one away, so those that are due are put aside first. After a
+ * failure all of them are woken: each looks at the head by itself. */
 static void wake_waiters(struct audit *a)
 {
     struct list due;
@@ -111,7 +119,7 @@ static void wake_waiters(struct audit *a)
     }
 }
 
-/* Back to the front of the queue; the database has told the log why. */
+/* Back to the front of the queue; the store has logged why. */
 static void batch_failed(struct audit *a)
 {
     strbuf_append(&a->batch.lines, a->queued.data, a->queued.len);
@@ -149,6 +157,8 @@ static void on_chained(void *data, const struct error *err)
     audit_checkpoint_consider(a);
 }
 
+/* The worker gets everything as values of its own (a->batch): the loop goes on appending to the
+ * queue while it hashes. The two buffers change places, so no line is copied. */
 void audit_batch_start(struct audit *a)
 {
     if (a->chaining || !a->queued.len)

@@ -91,6 +91,8 @@ static void on_synced_to_empty(struct audit *a, int result)
     a->emptying = -1;
 }
 
+/* Rows that are committed are not yet on the disk (synchronous = NORMAL). The part of the file that
+ * has the same lines is emptied only after both were synced, so that power loss takes neither. */
 static void empty_spent(struct audit *a)
 {
     int part = audit_file_spent(&a->file, a->head.seq);
@@ -112,6 +114,9 @@ static void call_end(struct checkpoint_call *c, const struct checkpoint *got, co
     free(c);
 }
 
+/* One signature serves every call whose records it covers; calls that wait for an export or a
+ * rotation need one of that purpose. Callbacks may ask for another checkpoint, so those that end
+ * are put aside first. */
 static void end_calls(struct audit *a, const struct checkpoint *got, const char *why)
 {
     struct list all;
@@ -174,7 +179,8 @@ static void on_signing_key(void *data, const struct error *err)
         log_warn("audit: the next start will record the rotation again: %s", err->message);
 }
 
-/* Told before the number says that it was: a kill between the two has it told once more. */
+/* The rotation is put on record before the database notes the new key: a kill between the two makes
+ * the next start record it once more, and never not at all. */
 static void take_new_key(struct audit *a)
 {
     const struct checkpoint *c = &a->signed_last;
@@ -216,6 +222,8 @@ static void save_checkpoint(struct audit *a)
     store_apply(a->store, put_checkpoint, on_saved, a);
 }
 
+/* What came back is compared with what was asked for: storing a signature over another record would
+ * break the chain of checkpoints for good. */
 static void on_signed(void *data, const struct checkpoint *c, const char *why)
 {
     struct audit *a = data;

@@ -98,6 +98,9 @@ static int put_key_change(void *data, const struct checkpoint *c)
     return put_checkpoint(data, c);
 }
 
+/* An export begins at a checkpoint or at record 1, so that its first record has a hash to be
+ * chained to. Changes of the signing key before that are carried along: without them, a verifier
+ * that trusts an older key could not reach the one that signed this part. */
 int audit_export_begin(struct sqlite3 *db, uint64_t since, uint64_t last, const uint8_t *key,
                        struct strbuf *out, uint64_t *ret_base, struct error *err)
 {

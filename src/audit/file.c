@@ -118,6 +118,9 @@ static int load_part(struct audit_part *p, const struct mapped *m, audit_line_fn
     return 0;
 }
 
+/* The part with the lower first number is the older one, and is read first. A last line without its
+ * newline was being written when the process was killed: its call never began, and it is cut off.
+ */
 int audit_file_load(struct audit_file *f, audit_line_fn fn, void *data, struct error *err)
 {
     __attribute__((cleanup(unmap_part))) struct mapped zero = {0}, one = {0};
@@ -163,6 +166,9 @@ static int take_back(struct audit_file *f, struct audit_part *p)
     return f->torn ? -errno : 0;
 }
 
+/* One write() per line: a kill -9 leaves the whole line in the page cache, or the beginning of it
+ * on a full disk, which is taken back. The parts change when this one is large and the other one
+ * was emptied, so that a file is never emptied while lines are added to it. */
 int audit_file_append(struct audit_file *f, const char *line, size_t len, uint64_t seq, bool sync,
                       struct error *err)
 {

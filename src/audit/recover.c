@@ -190,6 +190,10 @@ static int meet_key(struct recovery *v, struct error *err)
     return 0;
 }
 
+/* The warden remembers its last signature, and the database the newest one that was stored. Where
+ * the warden has signed a later record than there is, records are missing: the state was altered or
+ * an older copy was put back. The chain goes on from what was signed, so that no number is used
+ * twice. */
 static int meet_signer(struct recovery *v, struct error *err)
 {
     struct audit *a = v->audit;
@@ -274,6 +278,11 @@ static void note_recovery(struct recovery *v)
         log_info("audit: records of an earlier control plane chained count=%zu", v->n_chained);
 }
 
+/* The order is that of trust. What the database has is chained already; lines of the file behind it
+ * were written by a control plane that died before its batch, and are chained now; only then is the
+ * file emptied. Open calls are read when every record is there. The signer comes last, because it
+ * says how many records there must be. What was found is put on record at the end, in the chain
+ * that it is about. */
 int audit_recover(struct audit *a, struct error *err)
 {
     struct recovery v = {.audit = a, .db = store_database(a->store)};

@@ -150,6 +150,9 @@ static int read_carried(sqlite3 *db, struct drop_job *j)
     return 0;
 }
 
+/* On the store's worker. Where intents must be carried over first, this round only reads them: they
+ * are written as new records, and a later round drops the old ones. So there is no moment at which
+ * a call that runs has no intent in the database. */
 static int drop_work(sqlite3 *db, void *data)
 {
     struct drop_job *j = data;
@@ -198,6 +201,7 @@ static void note_dropped(struct audit *a, const struct drop_job *j)
     audit_note_text(a, "retention", "dropped", details);
 }
 
+/* That records were dropped is itself a record, with the base that the rest is proved by. */
 static void on_dropped(void *data, const struct error *err)
 {
     struct drop_job *j = data;

@@ -49,7 +49,7 @@ struct job {
     pid_t pid;   /* 0: waits for its turn */
     int out, in; /* the worker's lines, and ours to it */
     int upload;  /* of an import */
-    bool exited, told;
+    bool exited, answered;
     struct strbuf lines;
     uint64_t promised;
     char work[64]; /* the worker's directory, to be removed when it did not do that itself */
@@ -110,8 +110,8 @@ struct worker {
     int out, in;
     int upload;
     int64_t deadline_ms;
-    int64_t told_ms; /* when progress was last told */
-    const char *told_step;
+    int64_t progress_ms; /* when progress was last sent */
+    const char *progress_step;
     struct image_work *work;
     const char *asked; /* what a pull names; NULL for others */
 };

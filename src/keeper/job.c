@@ -46,7 +46,7 @@ static void fail_waiters(struct job *j, const struct error *err)
 {
     for (size_t i = 0; i < j->n_waiters; i++)
         keeper_send_error(j->keeper, j->waiters[i], err);
-    j->told = true;
+    j->answered = true;
 }
 
 /* --- workers */
@@ -88,6 +88,8 @@ static int open_pipes(int out[2], int in[2])
     return r;
 }
 
+/* Forks without executing a program: the worker uses the store that is open already. Whatever reads
+ * an image is in confined children of the worker (fetch.c, unpack.c). */
 static int job_run(struct job *j)
 {
     int out[2], in[2];
@@ -178,11 +180,13 @@ static struct job *job_new(struct keeper *k, json_t *request, const struct job_k
     return j;
 }
 
+/* Calls for the same image under the same policy wait for the job that is there. Not for one that
+ * has answered, and not for one that every caller has left: that one is being killed. */
 static bool join_job(struct keeper *k, const json_t *request, int64_t id,
                      const struct job_kind *kind)
 {
     list_for_each(j, &k->jobs, struct job, node) {
-        if (!kind->shared || j->kind != kind || j->told || !j->n_waiters ||
+        if (!kind->shared || j->kind != kind || j->answered || !j->n_waiters ||
             j->n_waiters == KEEPER_WAITERS_MAX ||
             strcmp(json_member_text(j->request, "image"), json_member_text(request, "image")) !=
                 0 ||
@@ -212,6 +216,8 @@ void job_start(struct keeper *k, json_t *request, int64_t id, const struct job_k
     start_next(k);
 }
 
+/* A caller waits no longer. With the last one the work ends, too: what it has fetched so far is
+ * removed when it is reaped. */
 void job_leave(struct job *j, const json_t *request, int64_t id)
 {
     (void)request;
@@ -220,7 +226,7 @@ void job_leave(struct job *j, const json_t *request, int64_t id)
         if (j->waiters[i] != id)
             j->waiters[n++] = j->waiters[i];
     j->n_waiters = n;
-    if (n || j->told)
+    if (n || j->answered)
         return;
     if (j->pid)
         kill(j->pid, SIGKILL); /* the rest when it is reaped */
@@ -237,7 +243,7 @@ void job_end_for_room(struct keeper *k)
               (unsigned long long)k->o->reserve_bytes >> 20,
               (unsigned long long)promised_read(k->o->promised_fd) >> 20);
     list_for_each(j, &k->jobs, struct job, node) {
-        if (!j->kind->adds || !j->pid || j->exited || j->told)
+        if (!j->kind->adds || !j->pid || j->exited || j->answered)
             continue;
         fail_waiters(j, &err);
         kill(j->pid, SIGKILL); /* the rest when it is reaped */
@@ -261,6 +267,8 @@ static uint64_t room_of(const struct job *j)
     return k->o->config.max_bytes > others ? k->o->config.max_bytes - others : 0;
 }
 
+/* Counted anew each time, since other processes remove images, too. A store that cannot be read
+ * counts as full: nothing is added to it. */
 static uint64_t stored_bytes(struct keeper *k)
 {
     _cleanup_image_list_ struct image_list list = {0};
@@ -278,6 +286,9 @@ static void promise_bytes(struct job *j, uint64_t bytes)
     j->promised = bytes;
 }
 
+/* The worker knows how large the image becomes and waits. Where it does not fit, the control plane
+ * is asked which images are in use: only it knows, and job_evict() comes with the list. The promise
+ * counts from now on, so that two workers cannot be promised the same room. */
 static void on_need(struct job *j, uint64_t bytes)
 {
     if (stored_bytes(j->keeper) + bytes <= room_of(j)) {
@@ -316,7 +327,7 @@ static void on_line(struct job *j, const char *line, size_t len)
         on_need(j, (uint64_t)json_integer_value(part));
     else if ((part = json_object_get(o, "done")) || (part = json_object_get(o, "error"))) {
         tell_waiters(j, json_object_get(o, "done") ? "done" : "error", part);
-        j->told = true;
+        j->answered = true;
     }
 }
 
@@ -355,7 +366,7 @@ void job_reaped(struct keeper *k, pid_t pid, int status)
         if (found->out >= 0 && found->lines.len == before)
             break;
     }
-    if (!found->told && found->n_waiters) {
+    if (!found->answered && found->n_waiters) {
         error_set(&err, ERROR_INTERNAL, 0, "the image worker died (%s %d)",
                   WIFSIGNALED(status) ? "signal" : "exit status",
                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));

@@ -15,7 +15,7 @@ struct program {
     char *const *env;
     const char *dir;      /* where it starts and may write; its own */
     const char *readable; /* one more file that it may read; NULL: none */
-    bool keeps_user;      /* it is the keeper's own user, whose files it reads; else nobody */
+    bool keeps_user;      /* it runs as the keeper's user, whose files it reads; else as `nobody` */
     uint64_t file_bytes;  /* the largest file that it may write; 0: as large as a layer */
     struct strbuf out;    /* what it printed, bounded by its max */
     struct strbuf err;    /* the end of what it complained about */

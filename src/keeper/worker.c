@@ -31,11 +31,11 @@ void worker_progress(struct worker *w, const struct image_progress *p)
 {
     int64_t now = clock_mono_ms();
     bool last = p->total_bytes && p->done_bytes == p->total_bytes;
-    bool first = !w->told_step || strcmp(w->told_step, p->step) != 0;
-    if (now - w->told_ms < PROGRESS_MS && !last && !first)
+    bool first = !w->progress_step || strcmp(w->progress_step, p->step) != 0;
+    if (now - w->progress_ms < PROGRESS_MS && !last && !first)
         return;
-    w->told_ms = now;
-    w->told_step = p->step;
+    w->progress_ms = now;
+    w->progress_step = p->step;
     worker_tell(w, json_pack("{s:{s:s, s:I, s:I, s:I, s:I, s:I}}", "progress", "step", p->step,
                              "layer", (json_int_t)p->layer, "layers", (json_int_t)p->layers,
                              "done_bytes", (json_int_t)p->done_bytes, "total_bytes",

@@ -74,6 +74,8 @@ static void conn_free(struct conn *c)
 
 /* --- closing */
 
+/* libuv is done with the handle: the one place where the handler hears of an end, and where memory
+ * goes. A request that was answered has no abort. */
 static void on_closed(uv_handle_t *handle)
 {
     struct conn *c = handle->data;
@@ -171,6 +173,8 @@ void conn_refuse(struct conn *c, int status, const char *message)
     conn_linger(c, true);
 }
 
+/* Ready for the next request of the same client. Buffers that grew large are given back: a thousand
+ * idle connections must not keep a thousand large bodies. */
 static void finish_request(struct conn *c)
 {
     bool close = c->req.close;
@@ -196,6 +200,8 @@ static const char *refusal_text(int status)
     return status == 505 ? "this server speaks HTTP/1.0 and HTTP/1.1" : "malformed request head";
 }
 
+/* The head is scanned as it comes and parsed once it is complete. A client that does not read its
+ * answers (max_write_queue) gets no further request served. */
 static bool step_head(struct conn *c)
 {
     const struct http_config *o = &c->server->o.config;
@@ -239,6 +245,8 @@ static bool step_head(struct conn *c)
     return true;
 }
 
+/* With the answer sent, what is left of the body is thrown away up to a limit, so that the
+ * connection can be used again; a body that is larger costs less when the connection ends. */
 static bool step_busy(struct conn *c)
 {
     struct http_request *req = &c->req;
@@ -314,6 +322,8 @@ void conn_begin_turn(struct conn *c)
         reset_turn(c);
 }
 
+/* TLS may hold decrypted bytes that no event of the socket will announce, so it is asked again
+ * until it has none. */
 static void run_steps(struct conn *c)
 {
     do {
@@ -326,6 +336,8 @@ static void run_steps(struct conn *c)
     } while (c->tls && !c->eof && conn_wants_input(c) && conn_pull_tls(c));
 }
 
+/* Without events asked for, poll() reports errors and hang-ups only: a peer that has reset the
+ * connection, or closed both sides of a Unix socket. */
 static bool conn_peer_reads(const struct conn *c)
 {
     uv_os_fd_t fd;
@@ -355,6 +367,8 @@ static bool may_answer_after_end(struct conn *c)
     return c->half_closed;
 }
 
+/* The only place that steps the machine. The end of the client's side counts only when all bytes
+ * before it were handled: a request and its end may come in one segment. */
 void conn_process(struct conn *c)
 {
     if (c->processing || c->yielded || c->state == CONN_CLOSING)

@@ -77,6 +77,8 @@ static int read_number(struct store *s, const char *sql, int *ret, struct error 
     return step == SQLITE_ROW ? 0 : db_error(s, err, sql);
 }
 
+/* Once per start. A database that is damaged in part would lose sandboxes without a word, so the
+ * start fails and says which file it is. */
 static int check_integrity(struct store *s, struct error *err)
 {
     sqlite3_stmt *stmt;
@@ -92,6 +94,8 @@ static int check_integrity(struct store *s, struct error *err)
     return good ? 0 : -EIO;
 }
 
+/* Tables are only ever added, which an older program does not notice. STORE_VERSION rises when an
+ * older program must not be started on the file any more. */
 static int store_migrate(struct store *s, struct error *err)
 {
     int version = 0;
@@ -248,6 +252,8 @@ static void write_batch(void *data)
 static void start_batch(struct store *s);
 static void start_soon(struct store *s);
 
+/* Each change is taken out and freed before its callback comes, because the callback may put
+ * another one. */
 static void finish_batch(struct store *s)
 {
     struct error err = s->err;
@@ -263,7 +269,8 @@ static void finish_batch(struct store *s)
     }
 }
 
-/* Stays busy while it tells: a change made from inside on_durable must not join this batch. */
+/* The store stays busy while the callbacks run: a change made from inside on_durable must not join
+ * this batch. */
 static void on_batch_done(void *data)
 {
     struct store *s = data;
@@ -275,6 +282,8 @@ static void on_batch_done(void *data)
         start_soon(s);
 }
 
+/* on_batch may add rows that can only be made now: the audit's and the journal's share the commit
+ * with everything else. */
 static void take_queue(struct store *s)
 {
     s->wished = false;
@@ -287,6 +296,8 @@ static void take_queue(struct store *s)
     }
 }
 
+/* One batch at a time. What comes while one is being written waits for it to end and then goes in
+ * one commit together: under load a commit carries more, and does not come more often. */
 static void start_batch(struct store *s)
 {
     s->wanted = true;
@@ -396,6 +407,8 @@ const char *store_path(const struct store *s)
     return s->path;
 }
 
+/* The loop is run here until the writer has ended, so its callbacks come as at any other time. What
+ * is queued after that is written on this thread; nothing that was put is lost by a close. */
 void store_close(struct store *s)
 {
     if (!s)

@@ -43,6 +43,8 @@ static struct run *take_answer(void *data, const struct error *err)
 
 /* --- the decision of this moment */
 
+/* The least that an approval must cover. A grant of lower risk, another rule or fewer obligations
+ * was given for something else. */
 static struct approval_need need_of(const struct run *run, const json_t *obligations)
 {
     const struct gate_decision *d = &run->decision;
@@ -84,6 +86,8 @@ int run_ask_check(struct run *run, struct error *err)
 
 /* --- using a grant */
 
+/* The use of the grant is on record, and it cannot be used again. Writing that took time, so the
+ * decision is made anew before anything goes on; a refusal here costs the grant. */
 static void on_used(void *data, struct approval *a, const struct error *err)
 {
     struct error late = {0};
@@ -129,6 +133,8 @@ int run_ask_confirm(struct run *run, bool moved, struct error *err)
 
 /* --- waiting for a person */
 
+/* Comes for every change of every approval. An approved run starts over at RUN_PROBE: the program
+ * may have been replaced while the person read, and then the subject is not the approved one. */
 static void on_change(struct approval_watch *w, struct approval *a)
 {
     struct run *run = container_of(w, struct run, watch);

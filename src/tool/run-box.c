@@ -33,6 +33,8 @@ void run_cancel_ready(struct run *run)
     sandbox_waiter_cancel(&run->ready);
 }
 
+/* The network is decided on here as well, because this is where a sandbox with one comes from,
+ * whichever front end asked: nothing below asks the policy about hosts. */
 static int make_box(struct run *run, struct error *err)
 {
     struct sandbox_maker by;
@@ -57,6 +59,7 @@ int run_box_enter(struct run *run, struct error *err)
     return run_resolve_wanted(run) ? run_create_enter(run, err) : run_next(run);
 }
 
+/* For a one-shot that was made only to look into, and is not what will run. */
 void run_drop_box(struct run *run)
 {
     sandbox_delete(run->sandbox, NULL);

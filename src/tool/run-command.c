@@ -16,6 +16,7 @@
 
 /* --- the intent */
 
+/* Written, not only queued, before the run goes on: there is no call without a record. */
 int run_intent_enter(struct run *run, struct error *err)
 {
     run->call.put_parts = run_put_parts;
@@ -83,6 +84,8 @@ int run_files_enter(struct run *run, struct error *err)
     return start_file(run, &run->files[run->next_file], err) ? RUN_FILES : -1;
 }
 
+/* One file at a time. Between two files the policy may change and the key may end, so each of them
+ * is confirmed as the command is. */
 int run_files_leave(struct run *run, struct error *err)
 {
     int r = builtin_check(run->exec, err);

@@ -49,6 +49,8 @@ static const struct spec *box_of(const struct run *run)
     return run->one_shot ? &run->box : sandbox_spec(run->sandbox);
 }
 
+/* The gate's view of the run, as copies: the request is freed while the run waits. What an image
+ * adds to it is known only after RUN_IMAGE (run_call_fill). */
 void run_call_init(struct run *run, const struct run_request *req)
 {
     const struct spec *box = box_of(run);
@@ -82,7 +84,8 @@ void run_call_init(struct run *run, const struct run_request *req)
     c->paths = paths;
 }
 
-/* What an image brings is part of it. */
+/* What an image brings (its directory, variables and names) is part of the call, so this comes
+ * when the image is known. */
 int run_call_fill(struct run *run, struct error *err)
 {
     const struct spec *box = box_of(run);
@@ -199,6 +202,9 @@ static int oblige_run(struct run *run, struct error *err)
 
 /* --- deciding */
 
+/* Comes more than once in a run: each time something was learned that rules may be about (where
+ * paths lead, what an archive holds), and after every wait. Each decision replaces the one before.
+ */
 int run_decide(struct run *run, struct error *err)
 {
     int r = gate_decide(run->gate, &run->call, &run->decision, err);

@@ -89,6 +89,7 @@ static void add_path(struct path_list *l, const char *cwd, const char *path, boo
             (struct rules_path){.path = normalize_path(cwd ? cwd : WORKDIR, path), .write = write};
 }
 
+/* An operation that is not in the table names no path (tar-names, for one). */
 static void add_operation(struct path_list *l, const char *cwd, char *const *argv)
 {
     const struct operation *o = find_operation(argv[0]);

@@ -15,6 +15,8 @@
 #define COMMANDS_MAX  64   /* that are listed of a line */
 #define COMMAND_BYTES 1000 /* that are listed of a command; the whole line is in argv */
 
+/* A person who approves must see what could make the pinned program do something else: LD_PRELOAD
+ * and the like (shell_env_is_harmful). */
 static void add_variables(json_t *list, char *const *env, const char *of)
 {
     bool lossy;
@@ -60,6 +62,8 @@ static void add_commands(json_t *list, char *const *argv)
     shell_done(&shell);
 }
 
+/* Part of the subject. What cannot be pinned is listed as such and not left out, so that an
+ * approval never looks stronger than it is. */
 json_t *run_pins(const struct run *run)
 {
     const struct spec *box = run->one_shot ? &run->box : sandbox_spec(run->sandbox);

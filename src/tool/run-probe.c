@@ -65,6 +65,8 @@ static bool new_content(const struct run *run, const char **ret, size_t *ret_len
 
 /* --- what came back */
 
+/* The runner is not trusted: hashes that it invents make pins that no file fits, and the command
+ * does not start. */
 static void take_pins(struct run *run, struct exec *e)
 {
     struct error ignored = {0};
@@ -76,6 +78,8 @@ static void take_pins(struct run *run, struct exec *e)
         run->probed.program = xstrdup(program);
 }
 
+/* Only of a whole text: a difference of a part, or of bytes that look alike on a screen, would
+ * show the person something else than what is written. Without one the content itself is shown. */
 static void take_difference(struct run *run, struct exec *e)
 {
     _cleanup_strbuf_ struct strbuf before = STRBUF_INIT(BEFORE_MAX + 1),

@@ -133,11 +133,16 @@ void run_record_input(struct audit *a, struct exec *e, const struct identity *wh
     audit_note(a, &r);
 }
 
+/* A runner that was taken over could name the call of another sandbox as its own, and end it on
+ * record. The audit knows which sandbox each open call was let into. */
 bool run_is_call_of(void *data, const char *call, const struct sandbox *sb)
 {
     return audit_is_open_in(gate_audit(data), call, sandbox_id(sb));
 }
 
+/* Comes from the sandbox layer before any waiter or reader hears of the event, so that the record
+ * is queued before an answer can be sent. After a restart a command that is found running is
+ * recorded as resumed: its first record may be of an earlier process. */
 void run_on_exec(void *data, struct exec *e, enum exec_event event)
 {
     struct gate *g = data;

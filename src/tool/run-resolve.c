@@ -101,6 +101,8 @@ static void make_places(struct run *run)
     run->call.n_paths = 2 * n;
 }
 
+/* The second time (known), after a grant was used, the places are compared with those of the first
+ * time: *ret_moved says that a link leads elsewhere than what the person saw. */
 static int take_places(struct run *run, const json_t *answer, bool *ret_moved, struct error *err)
 {
     const json_t *list = json_object_get(answer, "paths");
@@ -130,6 +132,8 @@ static int take_places(struct run *run, const json_t *answer, bool *ret_moved, s
 
 /* --- the phase */
 
+/* Without a policy there is no rule about paths, and a look into the sandbox would cost each file
+ * operation another one. */
 bool run_resolve_wanted(const struct run *run)
 {
     return run->n_given && gate_has_policy(run->gate) && run_paths_mode(run);

@@ -37,6 +37,7 @@ static void narrow_spec(struct run *run, const struct sandbox_policy *scope)
     free(paths);
 }
 
+/* Checked before run_scope_enter() counts this run in: the limit is of runs beside each other. */
 static int check_concurrency(struct run *run, const struct sandbox_policy *scope, struct error *err)
 {
     char why[80];

@@ -86,6 +86,8 @@ void run_fail(struct run *run, const struct error *err)
     run_end(run, NULL, err);
 }
 
+/* For phases that go on by themselves, from an answer that only they understand. The run may be
+ * freed in here. */
 void run_go_on(struct run *run, enum run_phase phase)
 {
     struct error err = {0};
@@ -200,6 +202,8 @@ static void free_files(struct run *run)
     strv_free(run->file_anchors);
 }
 
+/* Nothing here can fail: a run exists before the first question is asked of it, so that every
+ * refusal has one way to its end. */
 static struct run *run_new(const struct run_request *req, const struct run_events *events,
                            void *data)
 {
@@ -255,6 +259,8 @@ static void run_end(struct run *run, struct exec *e, const struct error *err)
 
 /* --- for callers */
 
+/* A run that fails before it waits for anything has no on_done: the caller has the error as this
+ * call's own. */
 struct run *run_start(const struct run_request *req, const struct run_events *events, void *data,
                       struct error *err)
 {
@@ -282,6 +288,9 @@ void run_abandon(struct run *run)
     run_free(run);
 }
 
+/* The client is gone. A run that waits for a person must not run afterwards, because no client
+ * would see what it did. One that runs already goes on to its end, and only must not begin to
+ * wait. */
 bool run_leave(struct run *run)
 {
     bool waited = run_is_waiting(run);
@@ -292,6 +301,8 @@ bool run_leave(struct run *run)
     return waited;
 }
 
+/* With a grant, the phases between its use and the intent count as waiting, too: a caller that
+ * leaves there has not got anything yet. */
 bool run_is_waiting(const struct run *run)
 {
     return run->phase == RUN_PROBE || run->phase == RUN_ASK ||
