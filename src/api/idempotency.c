@@ -91,6 +91,8 @@ void idempotency_table_free(struct idempotency_table *t)
     free(t);
 }
 
+/* Comes with each request that has a key, so that no timer is needed: an entry that is over time
+ * takes room only until the next one wants some. */
 static void expire_entries(struct idempotency_table *t)
 {
     int64_t now = clock_mono_ms();
@@ -118,6 +120,8 @@ static void on_waiting_abort(struct api_request *req)
     free(w);
 }
 
+/* The same request again, while the first one is still at work: it gets the same answer, and the
+ * work is done once. */
 static void wait_for(struct idempotency *e, struct api_request *req)
 {
     struct waiting *w = new0(struct waiting);
@@ -127,7 +131,8 @@ static void wait_for(struct idempotency *e, struct api_request *req)
     req->on_abort = on_waiting_abort;
 }
 
-/* From the key, with owner and route in it, and the body. */
+/* A name that the same request gets again after a restart, made from the key (with owner and route
+ * in it) and the body: by it, work that an earlier control plane began can be found. */
 static void name_fill(struct idempotency *e)
 {
     unsigned char hash[EVP_MAX_MD_SIZE];
@@ -203,6 +208,9 @@ static int check_key(struct idempotency_table *t, const struct idempotency *e, c
     return e ? 0 : check_share(t, owner, err);
 }
 
+/* Owner and route are part of the key: the keys of two API keys never meet, and one that was used
+ * for a create says nothing about an exec. The body's digest tells a repetition from another
+ * request that has the key by mistake. */
 bool idempotency_begin(struct idempotency_table *t, struct api_request *req, const char *body,
                        size_t len)
 {
@@ -354,6 +362,9 @@ struct finishing {
     struct api_request *req;
 };
 
+/* The answer is on record before any client has it: a client that got it and asks again after a
+ * kill -9 gets the same. Where the disk is full it is kept in memory alone, which is better than to
+ * fail what has been done already. */
 static void on_recorded(void *data, const struct error *err)
 {
     struct finishing f = *(struct finishing *)data;
@@ -403,7 +414,8 @@ void idempotency_finish(struct idempotency *e, int status, const char *body, siz
 
 /* --- the end of an API key */
 
-/* The client's connection is gone already, so that nothing is left but the work itself. */
+/* The client's connection is gone already, so that nothing is left but the work itself. The entry
+ * goes before the work is stopped: stopping it must not record an answer. */
 static void entry_stop(struct idempotency *e)
 {
     struct api_request *req = e->req;

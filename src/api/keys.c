@@ -133,8 +133,8 @@ static int check_first(const struct api_request *req, unsigned roles, struct err
                          "daemon is stopped: sbx keys add -state-dir DIR");
     if (!(roles & ROLE_ADMIN))
         return error_field(err, "roles",
-                           "the first key must have the role admin, or nobody could "
-                           "make another");
+                           "the first key must have the role admin: without an admin no other key "
+                           "could be made");
     return 0;
 }
 

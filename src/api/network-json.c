@@ -254,7 +254,7 @@ int network_json_rules(const json_t *o, const char *key, char ***ret, struct err
         if (strcmp(key, "deny") == 0 && json_object_get(item, "for"))
             r = error_field(err, "for", "a rule that denies has no end");
         else if (strcmp(key, "deny") == 0 && json_is_true(json_object_get(item, "ask")))
-            r = error_within(err, error_field(err, "ask", "a rule that denies asks nobody"),
+            r = error_within(err, error_field(err, "ask", "a rule of 'deny' cannot ask"),
                              "deny[%zu]", i);
         else
             r = json_is_object(item)

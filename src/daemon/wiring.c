@@ -399,7 +399,8 @@ static int open_state(struct control *k, struct error *err)
     return make_gate(k, err);
 }
 
-/* Sandboxes of before are taken over, and their calls settled, before anybody can ask for one. */
+/* Takes over the sandboxes of the control plane before this one and settles their calls. This comes
+ * before the API listens, so that no caller sees a sandbox that is not adopted yet. */
 static int open_sandboxes(struct control *k, int journal_dir, struct error *err)
 {
     open_images(k);

@@ -279,7 +279,7 @@ static void on_tick(void *data)
             approval_write(a, a->state, a->n_votes, false, NULL, NULL);
         else if (approval_is_live(a) && now >= a->expires_s)
             approval_end(a, APPROVAL_EXPIRED,
-                         a->state == APPROVAL_PENDING ? "nobody decided in time"
+                         a->state == APPROVAL_PENDING ? "no person decided in time"
                                                       : "the grant was not used in time");
         else if (approval_is_live(a))
             look_after(a);

@@ -2,7 +2,7 @@
 /* What waits for a person, and what a person allowed.
  *
  *   PENDING ── approved by as many keys as its risk needs ──> APPROVED ── the call runs ──> USED
- *      │ rejected ──> REJECTED      │ nobody in time ──> EXPIRED (also an unused grant)
+ *      │ rejected ──> REJECTED      │ no vote in time ──> EXPIRED (also an unused grant)
  *      '───────────────────────────────> VOID: the policy, or anything of the call, has changed;
  *                                              the key that asked has ended, or a vote's key has
  *

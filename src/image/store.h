@@ -9,7 +9,7 @@
  *
  * Everything becomes visible by one rename after a sync, so a crash at any point leaves an image
  * whole or not there, and what it leaves in tmp is swept at the next start. Calls of several
- * processes at once are safe; sweeping is for when nobody else works in the store. */
+ * processes at once are safe; sweeping is for when no other process works in the store. */
 #pragma once
 
 #include "image/image.h"

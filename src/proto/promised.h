@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much of the free space of the state directory's file system belongs to sandboxes already: a
  * number in memory that the warden writes (warden/ledger.h), and that the image keeper and the
- * control plane read through a descriptor before they take room for images and for output. Nobody
- * but the warden can change it. */
+ * control plane read through a descriptor before they take room for images and for output. Only the
+ * warden can change it. */
 #pragma once
 
 #include <stdint.h>

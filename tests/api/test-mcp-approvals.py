@@ -269,7 +269,7 @@ def alone():
     with Stdio("--policy-file", path) as s:
         s.send(rpc("tools/call", {"name": "run_command", "arguments": {"command": "touch published"}}, 1))
         r = result(s.next())
-        check(r.get("isError") and "nobody can approve" in text_of(r), r)
+        check(r.get("isError") and "no person can approve" in text_of(r), r)
 
 
 @test("over stdio a question makes few progress notes, and ends with the input, not with the grace")
@@ -289,7 +289,7 @@ def asked_over_stdio():
         equal(s.close(), 0, "nobody will answer")
         rest = [json.loads(line) for line in iter(lambda: s.got.get(timeout=60), None)]
         r = result([m for m in rest if m.get("id") == 1][0])
-        check(r.get("isError") and "nobody can approve" in text_of(r), r)
+        check(r.get("isError") and "no person can approve" in text_of(r), r)
 
 
 main()

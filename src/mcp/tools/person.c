@@ -172,7 +172,7 @@ void person_finish_pending(struct person *p)
                         "approvals, or the console). Once it is approved, call again with the same "
                         "arguments and \"approval_id\": \"%s\".",
                         p->id, p->id)
-            : xstrdup("Nothing has run, and nobody can approve it: this daemon belongs to the "
+            : xstrdup("Nothing has run, and no person can approve it: this daemon belongs to the "
                       "client alone, and the client cannot ask its user. Tell the user; a daemon "
                       "that listens on HTTP has a queue for approvals.");
     error_set(&err, ERROR_PENDING, 0, "this call waits for a person's approval (%s)%s%.200s", p->id,
