@@ -6,6 +6,7 @@
 # ever for the emulated timer it compares with.
 tsc_khz=$(awk '/^cpu MHz/ { printf "%d", $4 * 1000; exit }' /proc/cpuinfo)
 modules="virtio virtio_ring virtio_mmio virtio_blk loop overlay vsock"
+. "$source/scripts/microvm/module-order.sh"
 
 # The newest kernel that linux-image-cloud-amd64 stands for, unpacked in $work/kernel-VERSION.
 fetch_kernel() {
@@ -34,7 +35,8 @@ make_initramfs() {
     for m in $modules; do
         find "$kernel/lib/modules" -name "$m.ko" -exec cp {} "$tree/modules/" \;
     done
-    echo "$modules" >"$tree/modules/order"
+    # shellcheck disable=SC2086
+    order_modules "$tree/modules" $modules >"$tree/modules/order"
     (cd "$tree" && find . | cpio -o -H newc --quiet) >"$work/initramfs.cpio"
 }
 

@@ -12,6 +12,7 @@ umask 022
 
 [ $# -ge 1 ] || { echo "usage: machine.sh DIR [BUILD]" >&2; exit 2; }
 source=$(realpath "$(dirname "$0")/../..")
+. "$(dirname "$0")/module-order.sh"
 build=${2:-}
 for at in "$build" "$source/build" /usr/libexec/mas-sandbox /usr/local/libexec/mas-sandbox; do
     [ -n "$at" ] && [ -x "$at/mas-toolrunner" ] && [ -f "$at/default-image.tar" ] && build=$at && break
@@ -76,13 +77,14 @@ newer_than() {
 }
 
 make_initramfs() {
-    newer_than "$out/initramfs" "$build/mas-toolrunner" "$out/$package/vmlinux" "$0" && return
+    newer_than "$out/initramfs" "$build/mas-toolrunner" "$out/$package/vmlinux" "$0" "$(dirname "$0")/module-order.sh" && return
     local tree=$work/initramfs
     mkdir -p "$tree"/{dev,proc,root,modules}
     install -m 755 "$build/mas-toolrunner" "$tree/init"
     strip "$tree/init" 2>/dev/null || true
     cp "$out/$package/modules"/*.ko "$tree/modules/"
-    echo "$modules" >"$tree/modules/order"
+    # shellcheck disable=SC2086
+    order_modules "$tree/modules" $modules >"$tree/modules/order" || exit 1
     find "$tree" -exec touch -h -d @0 {} +
     (cd "$tree" && find . | sort | cpio -o -H newc --quiet --reproducible -R 0:0) >"$out/initramfs.new"
     mv "$out/initramfs.new" "$out/initramfs"

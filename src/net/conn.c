@@ -367,7 +367,7 @@ static bool may_answer_after_end(struct conn *c)
     return c->half_closed;
 }
 
-/* The only place that steps the machine. The end of the client's side counts only when all bytes
+/* Steps the machine until it waits. The end of the client's side counts only when all bytes
  * before it were handled: a request and its end may come in one segment. */
 void conn_process(struct conn *c)
 {
