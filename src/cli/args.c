@@ -105,9 +105,13 @@ static int check_complete(const struct args *a)
 {
     const struct command *cmd = a->command;
     for (const struct command_option *o = cmd->options; o && o->name; o++)
-        if (o->required && !*(char **)((char *)a + o->offset)) {
-            fprintf(stderr, "sbx %s: the option -%s is missing (see 'sbx help %s')\n", cmd->name,
-                    o->name, cmd->name);
+        if (o->required) {
+            /* Empty is what a script has whose command before this one failed. */
+            const char *value = *(char **)((char *)a + o->offset);
+            if (value && *value)
+                continue;
+            fprintf(stderr, "sbx %s: the option -%s is %s (see 'sbx help %s')\n", cmd->name,
+                    o->name, value ? "empty" : "missing", cmd->name);
             return -1;
         }
     if (a->n_rest < cmd->min_rest) {

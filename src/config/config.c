@@ -16,6 +16,10 @@
 
 #define MASK "(set)"
 
+#define HELP_WIDTH    96
+#define HELP_INDENT   "        "
+#define HELP_TEXT_MAX 4096
+
 void config_problems_init(struct config_problems *p)
 {
     strbuf_init(&p->errors, CONFIG_PROBLEMS_MAX);
@@ -177,20 +181,41 @@ static const char *value_name(const struct config_key *k)
     return names[k->type];
 }
 
+/* Lines of at most HELP_WIDTH columns; a word that is longer has a line of its own. */
+static int put_wrapped(const char *text, struct strbuf *out)
+{
+    size_t used = 0;
+    for (size_t n; *text; text += n + strspn(text + n, " ")) {
+        n = strcspn(text, " ");
+        bool fits = used && used + 1 + n <= HELP_WIDTH;
+        int r = strbuf_printf(out, "%s%.*s",
+                              fits   ? " "
+                              : used ? "\n" HELP_INDENT
+                                     : HELP_INDENT,
+                              (int)n, text);
+        if (r < 0)
+            return r;
+        used = (fits ? used + 1 : strlen(HELP_INDENT)) + n;
+    }
+    return strbuf_puts(out, "\n");
+}
+
 static int print_key_help(const struct config_key *k, struct strbuf *out)
 {
     char flag[64];
     snprintf(flag, sizeof(flag), "%s", k->name);
     for (char *s = flag; *s; s++)
         *s = *s == '_' ? '-' : *s;
-    int r = strbuf_printf(out, "  --%s %s\n        %s", flag, value_name(k), k->help);
+    const char *value = value_name(k);
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(HELP_TEXT_MAX);
+    int r = strbuf_puts(&text, k->help);
     if (r == 0 && k->choices)
-        r = strbuf_printf(out, " [%s]", k->choices);
+        r = strbuf_printf(&text, " [%s]", k->choices);
     if (r == 0 && k->fallback && strcmp(k->fallback, "false") != 0)
-        r = strbuf_printf(out, " (default %s)", k->fallback);
-    if (r < 0)
-        return r;
-    return strbuf_puts(out, "\n");
+        r = strbuf_printf(&text, " (default %s)", k->fallback);
+    if (r == 0)
+        r = strbuf_printf(out, "  --%s%s%s\n", flag, *value ? " " : "", value);
+    return r < 0 ? r : put_wrapped(text.data, out);
 }
 
 int config_print_help(struct strbuf *out)
@@ -198,9 +223,8 @@ int config_print_help(struct strbuf *out)
     int r = strbuf_puts(
         out,
         "Usage: mas-sandboxd [--config FILE] [--KEY VALUE]...\n"
-        "Runs tool calls in sandboxes: over HTTP with --listen, over MCP on stdin with --mcp, else "
-        "a\n"
-        "JSON line each on stdin.\n\n"
+        "Runs tool calls in sandboxes. With --listen they come over HTTP, with --mcp over MCP on\n"
+        "standard input, and without either as JSON lines on standard input.\n\n"
         "  --config FILE   YAML file of the keys below (also SANDBOX_CONFIG)\n"
         "  --check-config  say what is wrong with the configuration, or \"ok\", and exit\n"
         "  --print-config  print the configuration in effect and exit\n"

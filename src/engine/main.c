@@ -65,8 +65,9 @@ static void prepare_engine(struct engine *e)
     e->rest.connect_timeout_ms = o->connect_timeout_ms;
 }
 
-static const char usage[] = "usage: mas-engine [--help|--version]\n"
-                            "Started by mas-sandboxd, a process a container; of no use by hand.\n";
+static const char usage[] =
+    "usage: mas-engine [--help|--version]\n"
+    "Started by mas-sandboxd, one process per container; of no use by hand.\n";
 
 /* Started by hand, or by a program other than the warden. */
 static int explain_usage(int argc, char **argv)

@@ -40,9 +40,10 @@ static void receive_start(struct start_message *m, struct launcher *l)
     l->run_fd = fds[0];
 }
 
-static const char usage[] = "usage: mas-oci [--help|--version]\n"
-                            "Started by mas-sandboxd, a process a sandbox of an OCI runtime; of no "
-                            "use by hand.\n";
+static const char usage[] =
+    "usage: mas-oci [--help|--version]\n"
+    "Started by mas-sandboxd, one process per sandbox of an OCI runtime; of no "
+    "use by hand.\n";
 
 /* Started by hand, or by a program other than the warden. */
 static int explain_usage(int argc, char **argv)

@@ -145,6 +145,7 @@ def test_usage(t):
     t.is_(t.sbx("exec", "-id", "x"), "exec without a command", 2)
     t.is_(t.sbx("nonsense", addr=False), "an unknown command", 2)
     t.is_(t.sbx("status", "-nonsense"), "an unknown flag", 2)
+    t.is_(t.sbx("delete", "-id", ""), "an id that is empty", 2, b"", re.compile(b"the option -id is empty"))
     t.is_(t.sbx("status", "-id", "sbx-none"), "an unknown sandbox", 123, b"")
     t.is_(t.sbx("status", "-id", "../v1/status"), "an id with slashes", 123, b"")
     t.is_(t.sbx("status", "-addr", "http://127.0.0.1:1", addr=False), "no daemon", 121, b"")

@@ -202,9 +202,11 @@ def entries(page):
 def test_mas_sandbox_yaml_5_has_every_key():
     page, config = entries(text(os.path.join(BUILD, "docs/mas-sandbox.yaml.5")).replace("\\-", "-")), printed_config()
     equal(set(config) - set(page), set())
-    flags = re.findall(r"^  --([\w-]+) \S*\n        (.*)$", help_of("mas-sandboxd", "--help"), re.M)
+    flags = re.findall(r"^  --([\w-]+)(?: \S+)?\n((?:        .*\n)+)", help_of("mas-sandboxd", "--help"), re.M)
     equal(len(flags), len(page))
-    for flag, help_text in flags:
+    for flag, lines in flags:
+        help_text = " ".join(lines.split())
+        check(all(len(line) <= 96 or " " not in line.strip() for line in lines.splitlines()), lines)
         entry = page[flag.replace("-", "_")]
         check(f"Flag: --{flag}. Variable: SANDBOX_{flag.replace('-', '_').upper()}." in entry, entry)
         default = re.search(r" \(default (.*)\)$", help_text)
