@@ -102,12 +102,8 @@ def guest_pid(box):
     own = net.run("cat", "/proc/net/if_inet6", box=box)["stdout"]
     line = next(part for part in own.splitlines() if part.startswith("fd6d")).split()[0]
     for pid in masd.below(net.daemon.process.pid):
-        try:
-            with open(f"/proc/{pid}/net/if_inet6") as f:
-                if any(part.startswith(line) and part.split()[-1] == "eth0" for part in f):
-                    return int(pid)
-        except OSError:
-            pass
+        if any(part.startswith(line) and part.split()[-1] == "eth0" for part in masd.proc_text(pid, "net/if_inet6").splitlines()):
+            return pid
     raise AssertionError("no process is in the network of the sandbox")
 
 
@@ -522,14 +518,7 @@ def test_connections(_):
 
 def net_pid(daemon):
     """mas-net of a daemon."""
-    for pid in masd.below(daemon.process.pid):
-        try:
-            with open(f"/proc/{pid}/comm") as f:
-                if f.read().strip() == "mas-net":
-                    return pid
-        except OSError:
-            pass
-    return None
+    return next(iter(masd.named("mas-net", masd.below(daemon.process.pid))), None)
 
 
 def in_router(daemon, *argv):
@@ -548,8 +537,7 @@ def host_links():
 
 @test("mas-net has a user of its own, one capability and a filter")
 def test_rights():
-    with open(f"/proc/{net_pid(net.daemon)}/status") as f:
-        status = dict(line.split(":", 1) for line in f.read().splitlines())
+    status = masd.status_of(net_pid(net.daemon))
     equal(status["Uid"].split(), ["64224"] * 4)
     equal(status["Gid"].split(), ["64224"] * 4)
     for name in ("CapPrm", "CapEff", "CapBnd"):
