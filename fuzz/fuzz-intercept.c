@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heads that pass an interceptor, and sealed texts that it opens; the first byte says which. A
+/* Heads that pass an interceptor, sealed texts that it opens, and the gateway's records with rules;
+ * the first byte says which. A
  * request that passes has one Host, one way to say how long its body is, and the secret once and in
  * its own header alone; an answer that passes is one head. */
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "intercept/decide.h"
 #include "intercept/head.h"
+#include "proto/intercept.h"
 #include "secret/pair.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -91,10 +95,41 @@ static void try_pair(const char *text, size_t size)
     pair_done(&again);
 }
 
+/* The bytes are the rules, a line each, of which the first half allow. */
+static void try_rules(const char *text, size_t size)
+{
+    struct intercept_connection record = {.version = INTERCEPT_VERSION,
+                                          .port = 443,
+                                          .decides = 1,
+                                          .host = "api.example",
+                                          .address = "192.0.2.1"};
+    static const struct text method = {"GET", 3}, paths[] = {{"/a/b", 4}, {"/a/../b", 7}};
+    struct decider d;
+    uint32_t n = 0;
+    if (size > sizeof(record.rules))
+        return;
+    memcpy(record.rules, text, size);
+    for (size_t i = 0; i < size; i++)
+        if (record.rules[i] == '\n') {
+            record.rules[i] = 0;
+            n++;
+        }
+    record.rules_len = (uint32_t)size;
+    record.n_allowed = n / 2;
+    record.n_denied = n - n / 2;
+    int r = decider_init(&d, &record, offsetof(struct intercept_connection, rules) + size, -1);
+    for (size_t i = 0; i < 2; i++) {
+        const char *why = decider_check(&d, method, paths[i]);
+        expect(why || (r >= 0 && d.allowed.n > 0)); /* what is malformed allows nothing */
+    }
+    decider_done(&d);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const tries[])(const char *, size_t) = {try_request, try_answer, try_pair};
+    static void (*const tries[])(const char *, size_t) = {try_request, try_answer, try_pair,
+                                                          try_rules};
     if (size)
-        tries[data[0] % 3]((const char *)data + 1, size - 1);
+        tries[data[0] % 4]((const char *)data + 1, size - 1);
     return 0;
 }

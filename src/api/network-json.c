@@ -176,21 +176,38 @@ static int add_rule(struct texts *t, const char *place, json_int_t port, const c
     return 0;
 }
 
-/* Method and path of what goes through a tunnel cannot be seen, so a rule about them that a caller
- * might take for one about https is refused. */
-static int check_readable(const json_t *ports, struct error *err)
+/* An authority is good for names alone, and for those that it was made with. */
+static bool is_name(const char *place)
+{
+    struct rule_list l = {0};
+    rule_list_add(&l, place);
+    bool name = l.n && (l.rules[0].kind == RULE_NAME || l.rules[0].kind == RULE_SUFFIX);
+    rule_list_done(&l);
+    return name;
+}
+
+/* Method and path of what goes through a tunnel cannot be seen unless the interceptor looks, so a
+ * rule about them that a caller might take for one about https is refused without it. */
+static int check_readable(const char *place, const json_t *ports, bool intercept, struct error *err)
 {
     const json_t *port;
     size_t i;
-    static const char why[] = "methods, paths and protocol \"http\" are of plain HTTP only: name "
-                              "its ports (80), and not 443; looking into https ('intercept') is "
-                              "not supported by this version";
     if (!ports)
-        return error_unsupported(err, "ports", "%s", why);
+        return error_unsupported(err, "ports",
+                                 "a rule with methods, paths or protocol \"http\" names its "
+                                 "ports: 80, or 443 with \"intercept\": true");
     json_array_foreach((json_t *)ports, i, port)
     {
-        if (json_integer_value(port) == HTTPS_PORT)
-            return error_unsupported(err, "ports", "%s", why);
+        if (json_integer_value(port) != HTTPS_PORT)
+            continue;
+        if (!intercept)
+            return error_unsupported(err, "ports",
+                                     "methods, paths and protocol \"http\" of port 443 need "
+                                     "\"intercept\": true, because nothing else sees into https");
+        if (!is_name(place))
+            return error_unsupported(err, strchr(place, '/') ? "cidr" : "host",
+                                     "a rule about methods or paths of port 443 is for a name or "
+                                     "*.domain: others are not intercepted");
     }
     return 0;
 }
@@ -215,7 +232,7 @@ static int add_ports(struct texts *t, const char *place, json_t *ports, const ch
     return r;
 }
 
-static int parse_rule(const json_t *item, struct texts *t, struct error *err)
+static int parse_rule(const json_t *item, bool intercept, struct texts *t, struct error *err)
 {
     _cleanup_free_ char *owned = NULL, *attributes = xstrdup("");
     const char *place = NULL;
@@ -231,7 +248,7 @@ static int parse_rule(const json_t *item, struct texts *t, struct error *err)
     if (r < 0)
         return r;
     if (read)
-        r = check_readable(ports, err);
+        r = check_readable(place, ports, intercept, err);
     if (r < 0)
         return r;
     return add_ports(t, place, ports, attributes, err);
@@ -239,7 +256,8 @@ static int parse_rule(const json_t *item, struct texts *t, struct error *err)
 
 /* --- lists */
 
-int network_json_rules(const json_t *o, const char *key, char ***ret, struct error *err)
+int network_json_rules(const json_t *o, const char *key, bool intercept, char ***ret,
+                       struct error *err)
 {
     json_t *list = NULL, *item;
     size_t i;
@@ -258,7 +276,7 @@ int network_json_rules(const json_t *o, const char *key, char ***ret, struct err
                              "deny[%zu]", i);
         else
             r = json_is_object(item)
-                    ? error_within(err, parse_rule(item, &t, err), "%s[%zu]", key, i)
+                    ? error_within(err, parse_rule(item, intercept, &t, err), "%s[%zu]", key, i)
                     : error_field(err, key, "each of '%s' must be an object", key);
         if (r < 0) {
             strv_free(t.list);
@@ -278,7 +296,7 @@ static int parse_cidr_rules(const json_t *o, char ***hosts, struct error *err)
     int r = json_member_strv(o, "cidrs", NETWORK_HOSTS_MAX, &cidrs, err);
     for (char **c = cidrs; r >= 0 && c && *c; c++) {
         _cleanup_json_ json_t *rule = json_pack("{s:s}", "cidr", *c);
-        r = error_within(err, parse_rule(rule, &t, err), "cidrs[%zu]", (size_t)(c - cidrs));
+        r = error_within(err, parse_rule(rule, false, &t, err), "cidrs[%zu]", (size_t)(c - cidrs));
     }
     *hosts = t.list;
     return r;
@@ -328,13 +346,13 @@ static int parse_lists(const json_t *o, bool by_address, struct spec *s, struct 
     r = json_member_strv(o, "inject", NETWORK_HOSTS_MAX, &s->inject, err);
     if (r < 0)
         return r;
-    r = network_json_rules(o, "allow", &s->hosts, err);
+    r = network_json_rules(o, "allow", s->intercept, &s->hosts, err);
     if (r < 0)
         return r;
     r = by_address ? parse_cidrs(o, s, err) : parse_cidr_rules(o, &s->hosts, err);
     if (r < 0)
         return r;
-    r = network_json_rules(o, "deny", &s->denied_hosts, err);
+    r = network_json_rules(o, "deny", s->intercept, &s->denied_hosts, err);
     if (r < 0)
         return r;
     if (by_address)

@@ -2,6 +2,8 @@
 /* The network of a sandbox in JSON: rules of bodies into the texts of gateway/rule.h, and back. */
 #pragma once
 
+#include <stdbool.h>
+
 #include <jansson.h>
 
 struct error;
@@ -11,7 +13,8 @@ struct spec;
 int network_json_parse(const json_t *body, struct spec *s, struct error *err);
 /* A list of rules, the member key of o, into texts: one for each port of each rule. *ret stays as
  * it is where there is none. The caller frees with strv_free(). */
-int network_json_rules(const json_t *o, const char *key, char ***ret, struct error *err);
+int network_json_rules(const json_t *o, const char *key, bool intercept, char ***ret,
+                       struct error *err);
 /* Checks the rules that a spec has got; it has a network where one of them allows something. */
 int network_json_check(struct spec *s, struct error *err);
 /* Rules that are to deny something by address: addresses and networks, with or without a port. */

@@ -71,8 +71,9 @@ void handle_network_change(struct api_request *req)
     bool none = false;
     if (!sb)
         return;
-    int r = network_json_rules(req->body, "allow", &allow, &err);
-    r = r < 0 ? r : network_json_rules(req->body, "deny", &deny, &err);
+    bool read = sandbox_spec(sb)->intercept;
+    int r = network_json_rules(req->body, "allow", read, &allow, &err);
+    r = r < 0 ? r : network_json_rules(req->body, "deny", read, &deny, &err);
     if (r >= 0 && spec_has_addresses(sandbox_spec(sb)))
         r = network_json_check_denied(deny, &err);
     r = r < 0 ? r : json_member_strv(req->body, "drop", DROP_MAX, &drop, &err);

@@ -122,11 +122,11 @@ static char **find_secret_hosts(void *data, const char *owner, char *const *name
     return secrets_find_hosts(k->secrets, owner, names, err);
 }
 
-static int open_secret_pairs(void *data, const char *owner, char *const *names,
+static int open_secret_pairs(void *data, const char *owner, char *const *names, char *const *hosts,
                              const char *generation, struct error *err)
 {
     const struct control *k = data;
-    return secrets_open_pairs(k->secrets, owner, names, generation, err);
+    return secrets_open_pairs(k->secrets, owner, names, hosts, generation, err);
 }
 
 static void on_secret_changed(void *data, const char *owner, const char *name)

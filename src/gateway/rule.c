@@ -166,12 +166,22 @@ bool rule_list_has_address(const struct rule_list *l, const struct target *t,
     return false;
 }
 
+bool rule_is_about(const struct rule *rule, const struct target *t, const struct address *a)
+{
+    return matches_host(rule, t) || (a && rule->kind == RULE_NETWORK && port_matches(rule, t) &&
+                                     address_in_prefix(a, &rule->network, rule->bits));
+}
+
 static bool denies(const struct rule *rule, const struct rule_request *q, const struct address *a)
 {
-    bool here = matches_host(rule, q->target) ||
-                (a && rule->kind == RULE_NETWORK && port_matches(rule, q->target) &&
-                 address_in_prefix(a, &rule->network, rule->bits));
-    return here && rule_fits_http(rule, q) != RULE_FITS_NOT;
+    return rule_is_about(rule, q->target, a) && !(q->later && rule->http) &&
+           rule_fits_http(rule, q) != RULE_FITS_NOT;
+}
+
+static bool allows(const struct rule *rule, const struct rule_request *q)
+{
+    return matches_host(rule, q->target) &&
+           ((q->later && rule->http) || rule_fits_http(rule, q) == RULE_FITS);
 }
 
 const struct rule *rule_list_find_denial(const struct rule_list *l, const struct rule_request *q,
@@ -188,7 +198,7 @@ const struct rule *rule_list_find_allowance(const struct rule_list *l, const str
     const struct rule *asking = NULL;
     for (size_t i = 0; i < l->n; i++) {
         const struct rule *rule = &l->rules[i];
-        if (!matches_host(rule, q->target) || rule_fits_http(rule, q) != RULE_FITS)
+        if (!allows(rule, q))
             continue;
         if (!rule->ask)
             return rule;

@@ -56,6 +56,8 @@ struct rule {
 struct rule_request {
     const struct target *target;
     const char *method, *path; /* of a request that the gateway reads; NULL: a tunnel */
+    bool later; /* of a tunnel: the interceptor reads the request and asks again, so that a rule
+                   about methods or paths does not deny yet, and may allow */
 };
 
 struct rule_list {
@@ -81,6 +83,9 @@ bool rule_intersect(const struct rule *a, const struct rule *b, struct rule *ret
 /* Does a allow everything that b allows? */
 bool rule_covers(const struct rule *a, const struct rule *b);
 
+/* Is the rule about this target, or about that address of it (which may be NULL), whatever its
+ * other attributes say? */
+bool rule_is_about(const struct rule *rule, const struct target *t, const struct address *a);
 /* The rule that denies the request, or one of its addresses with a; NULL: none. A rule that might
  * if more were known of the request denies it. a may be NULL. */
 const struct rule *rule_list_find_denial(const struct rule_list *l, const struct rule_request *q,

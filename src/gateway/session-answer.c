@@ -183,6 +183,22 @@ void session_on_refusal_read(uv_poll_t *poll, int status, int events)
         session_update_polls(s);
 }
 
+void session_report_refusal(struct session *s, enum gateway_code code, const char *rule,
+                            const char *why)
+{
+    char lines[2 * GATEWAY_LINE_MAX];
+    /* An empty name takes the place of the rule that had allowed the connection, too. */
+    int n =
+        snprintf(lines, sizeof(lines), "RULE %.*s\nERR %s %s port %u %s\n", GATEWAY_RULE_SIZE - 1,
+                 rule, gateway_code_name(code), s->target.host, s->target.port, why);
+    if (session_may_log(s))
+        log_info("gateway refused sandbox=%s tag=%llu host=%s port=%u code=%s why=\"%s\"", s->label,
+                 (unsigned long long)s->tag, s->target.host, s->target.port,
+                 gateway_code_name(code), why);
+    if (s->report_fd >= 0)
+        send(s->report_fd, lines, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 void session_report_end(struct session *s, const char *why)
 {
     char line[GATEWAY_LINE_MAX];

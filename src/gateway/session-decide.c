@@ -31,7 +31,10 @@ static bool is_own_address(const struct address *a)
 
 static struct rule_request request_of(const struct session *s)
 {
-    return (struct rule_request){.target = &s->target, .method = s->method, .path = s->path};
+    return (struct rule_request){.target = &s->target,
+                                 .method = s->method,
+                                 .path = s->path,
+                                 .later = session_is_intercepted(s)};
 }
 
 static bool is_open_address(const struct session *s, const struct address *a)
@@ -97,7 +100,7 @@ static const char *why_not(struct session *s, bool *ret_ask)
     if (rule_check_host(&g->allow_hosts, g->allow_hosts.n == 0, &s->target) != GATEWAY_OK ||
         rule_list_find_denial(&g->deny_hosts, &q, NULL))
         return "is not an allowed host of this daemon";
-    *ret_ask = allowance && allowance->ask;
+    *ret_ask = allowance && allowance->ask && !(q.later && allowance->http);
     return *ret_ask ? "needs a person's approval: try again when it was given" : NULL;
 }
 
@@ -123,7 +126,8 @@ void session_decide(struct session *s)
     const char *why = why_not(s, &ask);
     if (!why && s->tls && rule_list_has_host(&s->rules.intercepted, &s->target))
         session_refuse_as(s, GATEWAY_BAD_REQUEST, 501,
-                          "%s has a secret, which goes into requests by CONNECT", s->target.host);
+                          "%s is the interceptor's, which requests reach by CONNECT",
+                          s->target.host);
     else if (!why && session_is_intercepted(s) && s->rules.intercept_fd < 0)
         session_refuse_as(s, GATEWAY_CONNECT_FAILED, 503,
                           "%s port %u: the interceptor is not there", s->target.host,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection to a host that a secret of the sandbox is for, and that its interceptor is to read.
+/* A connection to a host that a secret of the sandbox is for, or of which its rules have methods or
+ * paths: its interceptor is to read it.
  *
  * All that comes before stays as it is: the name was decided on, resolved and dialled here. Then
  * the connection to the server goes to the interceptor together with one end of a socket pair, and
@@ -9,9 +10,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/alloc.h"
 #include "base/fd.h"
 #include "proto/intercept.h"
 
@@ -20,13 +24,110 @@ bool session_is_intercepted(const struct session *s)
     return s->tunnel && rule_list_has_host(&s->rules.intercepted, &s->target);
 }
 
+/* --- what it decides */
+
+static int add_rules(struct intercept_connection *record, const struct session *s,
+                     const struct rule_list *rules, const struct address *a, uint32_t *count)
+{
+    for (size_t i = 0; i < rules->n; i++) {
+        const struct rule *rule = &rules->rules[i];
+        if (!rule_is_about(rule, &s->target, a))
+            continue;
+        _cleanup_free_ char *text = rule_format(rule);
+        size_t size = strlen(text) + 1;
+        if (size > sizeof(record->rules) - record->rules_len)
+            return -E2BIG;
+        memcpy(record->rules + record->rules_len, text, size);
+        record->rules_len += (uint32_t)size;
+        record->decides = record->decides || rule->http;
+        (*count)++;
+    }
+    return 0;
+}
+
+/* All that is about the host and the address that was dialled: the interceptor decides by the whole
+ * of it, and no more is its business. */
+static int fill_rules(const struct session *s, struct intercept_connection *record)
+{
+    const struct address *a = &s->addresses[s->current];
+    static_assert(sizeof(record->address) >= ADDRESS_TEXT_SIZE, "every address fits");
+    address_format(a, record->address);
+    int r = add_rules(record, s, &s->rules.hosts, NULL, &record->n_allowed);
+    r = r < 0 ? r : add_rules(record, s, &s->rules.denied, a, &record->n_denied);
+    if (!record->decides)
+        record->n_allowed = record->n_denied = record->rules_len = 0;
+    return r;
+}
+
+static void close_verdict(struct session *s)
+{
+    if (s->verdict_poll)
+        uv_close((uv_handle_t *)steal_ptr(s->verdict_poll), (uv_close_cb)free);
+    fd_close(&s->verdict_fd);
+}
+
+/* The interceptor reads what sandboxes and servers send: its words are not passed on unseen. */
+static void tell_verdict(struct session *s, struct intercept_verdict *v)
+{
+    static const struct {
+        enum gateway_code code;
+        const char *why;
+    } refusals[_INTERCEPT_REFUSAL_MAX] = {
+        [INTERCEPT_DENIED] = {GATEWAY_HOST_NOT_ALLOWED, "is denied with this method or path"},
+        [INTERCEPT_NOT_ALLOWED] = {GATEWAY_HOST_NOT_ALLOWED,
+                                   "is not allowed with this method or path"},
+        [INTERCEPT_ASKS] = {GATEWAY_ASK, "needs a person's approval: try again when it was given"},
+    };
+    if (v->version != INTERCEPT_VERSION || v->refusal >= _INTERCEPT_REFUSAL_MAX ||
+        !refusals[v->refusal].why || !memchr(v->rule, 0, sizeof(v->rule)))
+        return;
+    for (char *c = v->rule; *c; c++)
+        if (*c < ' ' || *c > '~')
+            *c = '?';
+    session_report_refusal(s, refusals[v->refusal].code, v->rule, refusals[v->refusal].why);
+}
+
+static void on_verdict(uv_poll_t *poll, int status, int events)
+{
+    struct session *s = poll->data;
+    struct intercept_verdict verdict;
+    (void)status;
+    (void)events;
+    ssize_t n = recv(s->verdict_fd, &verdict, sizeof(verdict), MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n == sizeof(verdict))
+        tell_verdict(s, &verdict);
+    close_verdict(s);
+}
+
+void session_await_verdict(struct session *s)
+{
+    if (s->verdict_fd >= 0 && session_watch(s, s->verdict_fd, &s->verdict_poll) == 0)
+        uv_poll_start(s->verdict_poll, UV_READABLE, on_verdict);
+}
+
+/* --- handing over */
+
 static int hand_over(struct session *s, int client_end)
 {
     struct intercept_connection record = {.version = INTERCEPT_VERSION, .port = s->target.port};
-    const int fds[] = {client_end, s->remote_fd};
+    int fds[] = {client_end, s->remote_fd, -1};
+    int pair[2] = {-1, -1};
     static_assert(sizeof(s->target.host) <= sizeof(record.host), "every name fits");
     memcpy(record.host, s->target.host, sizeof(s->target.host));
-    ssize_t n = fd_send_msg(s->rules.intercept_fd, &record, sizeof(record), fds, 2);
+    int r = fill_rules(s, &record);
+    if (r < 0)
+        return r;
+    if (record.decides &&
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return -errno;
+    s->verdict_fd = pair[0];
+    fds[2] = pair[1];
+    ssize_t n = fd_send_msg(s->rules.intercept_fd, &record,
+                            offsetof(struct intercept_connection, rules) + record.rules_len, fds,
+                            record.decides ? 3 : 2);
+    fd_close(&pair[1]);
     return n < 0 ? (int)n : 0;
 }
 

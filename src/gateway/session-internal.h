@@ -64,7 +64,9 @@ struct session {
     int client_fd, remote_fd, report_fd; /* report_fd: -1 where nobody asks for one */
     uv_poll_t *client_poll, *remote_poll, *report_poll; /* freed by their close callbacks */
     uv_timer_t *timer;
-    struct lookup *lookup;     /* NULL while it waits for its turn */
+    struct lookup *lookup; /* NULL while it waits for its turn */
+    int verdict_fd;        /* the interceptor says there what it refuses; -1: it decides nothing */
+    uv_poll_t *verdict_poll;
     struct tls_link *tls_link; /* the thread that speaks TLS for the client, or NULL */
     struct relay up, down;     /* client to remote, remote to client */
     int64_t started_ms, connect_deadline_ms, reset_deadline_ms;
@@ -120,6 +122,8 @@ void session_connect_next(struct session *s, int error);
 bool session_is_intercepted(const struct session *s);
 /* The connection is there: hands it to the interceptor and speaks with that. 0 or -errno. */
 int session_intercept(struct session *s);
+/* The connection was answered for: what the interceptor refuses from now on is told. */
+void session_await_verdict(struct session *s);
 
 /* session-tls.c */
 /* The connection is there: from here on the other end of it speaks TLS for the client. 0 or -errno.
@@ -142,6 +146,9 @@ void session_refuse_as(struct session *s, enum gateway_code code, int status, co
 void session_answer_greeting(struct session *s, uint8_t method);
 /* The decision was yes, and the connection is there. */
 void session_answer_connected(struct session *s, const char *ip);
+/* To the control plane: a connection that was there is refused all the same, by that rule. */
+void session_report_refusal(struct session *s, enum gateway_code code, const char *rule,
+                            const char *why);
 /* To the control plane: what went each way, and for how long. */
 void session_report_end(struct session *s, const char *why);
 void session_on_refusal_read(uv_poll_t *poll, int status, int events);

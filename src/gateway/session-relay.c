@@ -53,6 +53,7 @@ void session_start_relay(struct session *s)
                  (unsigned long long)s->tag, s->target.host, s->target.port, ip);
     session_answer_connected(s, ip);
     s->state = SESSION_RELAY;
+    session_await_verdict(s);
     s->unnamed = s->proxy && s->tunnel;
     session_set_timer(s, s->gateway->idle_timeout_ms);
     /* What came right behind the request is here already, and no event will tell of it. */

@@ -54,6 +54,8 @@ void session_free(struct session *s)
     fd_close(&s->report_fd);
     close_handle(steal_ptr(s->timer));
     session_end_tls(s);
+    close_handle(steal_ptr(s->verdict_poll));
+    fd_close(&s->verdict_fd);
     free(s->method);
     free(s->path);
     session_rules_done(&s->rules);
@@ -237,6 +239,7 @@ void session_start(struct gateway *g, const struct gateway_request *req,
                           .tag = req->tag,
                           .client_fd = stream_fd,
                           .remote_fd = -1,
+                          .verdict_fd = -1,
                           .report_fd = report_fd};
     memcpy(s->label, req->label, sizeof(s->label));
     s->owner = req->owner;

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "intercept/ca.h"
+#include "intercept/decide.h"
 #include "intercept/head.h"
 #include "net/chunk.h"
 
@@ -55,6 +56,7 @@ struct connection {
     bool lingers;              /* all is said: waits for the client to go */
     bool broken;
     struct head_request request;
+    struct decider decider;
     uint64_t body_left;
     struct chunk_decoder chunks;
 };
@@ -83,6 +85,7 @@ static void connection_free(struct connection *c)
     wipe(&c->up);
     wipe(&c->answer);
     wipe(&c->down);
+    decider_done(&c->decider);
     list_remove(&c->node);
     c->owner->n_connections--;
     free(c);
@@ -140,6 +143,8 @@ static const char *reason_of(int status)
     switch (status) {
     case 400:
         return "Bad Request";
+    case 403:
+        return "Forbidden";
     case 405:
         return "Method Not Allowed";
     case 421:
@@ -240,9 +245,13 @@ static void take_head(struct connection *c)
     int status = len > HTTP_HEAD_MAX
                      ? 431
                      : head_rewrite_request(c->in.data, len, &place, &c->request, &c->up, &why);
+    if (len > HTTP_HEAD_MAX)
+        why = "the head is too large";
+    if (!status && (why = decider_check(&c->decider, c->request.method, c->request.target)))
+        status = 403;
     if (status) {
-        wipe(&c->up);
-        connection_refuse(c, status, len > HTTP_HEAD_MAX ? "the head is too large" : why);
+        wipe(&c->up); /* nothing of it has left */
+        connection_refuse(c, status, why);
         return;
     }
     strbuf_consume(&c->in, len);
@@ -486,8 +495,8 @@ static int open_sides(struct connection *c)
     return 0;
 }
 
-void connection_start(struct interceptor *i, const struct intercept_connection *record,
-                      int client_fd, int server_fd)
+void connection_start(struct interceptor *i, const struct intercept_connection *record, size_t size,
+                      int client_fd, int server_fd, int verdict_fd)
 {
     struct connection *c = new0(struct connection);
     c->owner = i;
@@ -503,7 +512,7 @@ void connection_start(struct interceptor *i, const struct intercept_connection *
     list_append(&i->connections, &c->node);
     i->n_connections++;
     epoll_timer_set_us(&i->loop, &c->timer, REQUEST_US);
-    if (open_sides(c) < 0) {
+    if (decider_init(&c->decider, record, size, verdict_fd) < 0 || open_sides(c) < 0) {
         log_warn("interceptor: no TLS for a connection sandbox=%s host=%s", i->label, c->host);
         connection_free(c);
         return;

@@ -5,7 +5,8 @@
 
 #include "intercept/interceptor.h"
 
-/* Takes both descriptors. The connection frees itself when it ends. */
-void connection_start(struct interceptor *i, const struct intercept_connection *record,
-                      int client_fd, int server_fd);
+/* record: of size bytes. Takes the descriptors, of which verdict_fd may be -1. The connection frees
+ * itself when it ends. */
+void connection_start(struct interceptor *i, const struct intercept_connection *record, size_t size,
+                      int client_fd, int server_fd, int verdict_fd);
 void connection_end_all(struct interceptor *i);

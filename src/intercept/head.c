@@ -155,7 +155,7 @@ int head_rewrite_request(const char *data, size_t len, const struct head_place *
                          struct head_request *ret, struct strbuf *out, const char **ret_why)
 {
     _cleanup_free_ struct http_head *h = new0(struct http_head);
-    *ret = (struct head_request){BODY_NONE, 0};
+    *ret = (struct head_request){.body = BODY_NONE};
     int status = http_head_parse_request(h, data, len);
     status = status ? status : check_line(h);
     status = status ? status : check_host(h, place);
@@ -163,6 +163,8 @@ int head_rewrite_request(const char *data, size_t len, const struct head_place *
     status = status ? status : read_body(h, ret);
     if (!status && put_request(h, place, ret, out) < 0)
         status = http_head_refuse(h, 431, "the head is too large with what goes into it");
+    ret->method = h->method;
+    ret->target = h->target;
     *ret_why = h->why;
     return status;
 }

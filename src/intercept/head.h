@@ -22,7 +22,8 @@ enum head_body { BODY_NONE, BODY_LENGTH, BODY_CHUNKED };
 
 struct head_request {
     enum head_body body;
-    uint64_t body_bytes; /* of BODY_LENGTH */
+    uint64_t body_bytes;        /* of BODY_LENGTH */
+    struct text method, target; /* borrowed from the head */
 };
 
 /* Of the connection that the head came on. */

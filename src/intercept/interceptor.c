@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <stddef.h>
 #include <string.h>
 #include <strings.h>
 
@@ -80,15 +81,42 @@ static int check_headers(const struct interceptor *i, struct error *err)
     return 0;
 }
 
-static int make_authority(struct interceptor *i, const struct intercept_start *start,
-                          struct error *err)
+static bool has_host(const struct pair_host *hosts, size_t n, const struct pair_host *host)
 {
-    struct pair_host hosts[INTERCEPT_PAIRS_MAX * PAIR_HOSTS_MAX];
+    for (size_t i = 0; i < n; i++)
+        if (pair_host_covers(&hosts[i], host))
+            return true;
+    return false;
+}
+
+/* Hosts whose requests are read for rules, each with a NUL behind it. Those of secrets are there
+ * already. */
+static int read_hosts(const char *texts, size_t len, struct pair_host *ret, size_t *n,
+                      struct error *err)
+{
+    for (size_t at = 0, count = 0; at < len; count++) {
+        const char *end = memchr(texts + at, 0, len - at);
+        if (!end || count == INTERCEPT_HOSTS_MAX || pair_parse_host(texts + at, &ret[*n]) < 0)
+            return error_set(err, ERROR_INVALID, 0, "a host that cannot be intercepted");
+        at = (size_t)(end - texts) + 1;
+        *n += !has_host(ret, *n, &ret[*n]);
+    }
+    return 0;
+}
+
+static int make_authority(struct interceptor *i, const struct intercept_start *start,
+                          const char *texts, size_t len, struct error *err)
+{
+    _cleanup_free_ struct pair_host *hosts =
+        xcalloc(INTERCEPT_PAIRS_MAX * PAIR_HOSTS_MAX + INTERCEPT_HOSTS_MAX, sizeof(*hosts));
     size_t n = 0;
     for (size_t p = 0; p < i->n_pairs; p++) {
         memcpy(&hosts[n], i->pairs[p].hosts, i->pairs[p].n_hosts * sizeof(hosts[0]));
         n += i->pairs[p].n_hosts;
     }
+    int r = read_hosts(texts, len, hosts, &n, err);
+    if (r < 0)
+        return r;
     i->ca = ca_new(start->seed, start->label, hosts, n, err);
     return i->ca ? 0 : -EIO;
 }
@@ -112,7 +140,9 @@ int interceptor_open(struct interceptor *i, const struct intercept_start *start,
     }
     memcpy(i->label, start->label, sizeof(i->label));
     r = r < 0 ? r : check_headers(i, err);
-    return r < 0 ? r : make_authority(i, start, err);
+    if (r >= 0 && head.hosts_len != len - at)
+        r = error_set(err, ERROR_INVALID, 0, "the list of hosts is cut short");
+    return r < 0 ? r : make_authority(i, start, sealed + at, head.hosts_len, err);
 }
 
 /* --- serving */
@@ -120,8 +150,8 @@ int interceptor_open(struct interceptor *i, const struct intercept_start *start,
 static bool record_is_good(const struct intercept_connection *c, size_t size)
 {
     struct target t;
-    return size == sizeof(*c) && c->version == INTERCEPT_VERSION && c->port &&
-           memchr(c->host, 0, sizeof(c->host)) &&
+    return size >= offsetof(struct intercept_connection, rules) &&
+           c->version == INTERCEPT_VERSION && c->port && memchr(c->host, 0, sizeof(c->host)) &&
            target_parse_host(c->host, strlen(c->host), &t) == 0 && !t.is_address &&
            strcmp(t.host, c->host) == 0;
 }
@@ -145,7 +175,8 @@ static void on_gateway_ready(struct epoll_watch *w, uint32_t ready)
         log_warn("interceptor dropped a connection sandbox=%s connections=%zu", i->label,
                  i->n_connections);
     else
-        connection_start(i, &record, fd_steal(&fds[0]), fd_steal(&fds[1]));
+        connection_start(i, &record, (size_t)n, fd_steal(&fds[0]), fd_steal(&fds[1]),
+                         fd_steal(&fds[2]));
     for (size_t k = 0; k < FD_PASS_MAX; k++)
         fd_close(&fds[k]);
 }

@@ -5,24 +5,31 @@
 
 #include <stdint.h>
 
-#define INTERCEPT_VERSION   1
+#define INTERCEPT_VERSION   2
 #define INTERCEPT_UID       64222
 #define INTERCEPT_PAIRS_MAX 8
 #define INTERCEPT_SEED_SIZE 48
 #define INTERCEPT_KEY_SIZE  32
 #define INTERCEPT_SEAL_MAX  (16 * 1024) /* bytes of one sealed pair */
 #define INTERCEPT_PEM_SIZE  6144        /* of the certificate, with NUL */
+#define INTERCEPT_HOSTS_MAX 128         /* hosts that are read for rules about methods and paths */
+#define INTERCEPT_TEXT_SIZE 8192        /* of these, and of the rules of one connection */
+#define INTERCEPT_RULE_SIZE 160         /* of what records call a rule, with NUL */
 
-/* What the control plane sends with PLAN_INTERCEPT, in a sealed memory file: this, and behind it
- * the sealed pairs, one after another. The warden reads the numbers and looks into no seal. */
+/* What the control plane sends with PLAN_INTERCEPT, in a sealed memory file: this, behind it the
+ * sealed pairs, one after another, and behind those the hosts whose requests are read for rules
+ * about methods and paths, a NUL after each. The warden reads the numbers and looks into no seal.
+ */
 struct intercept_pairs {
     uint32_t version;
     uint32_t n_pairs;
     char generation[40]; /* of the sandbox, with NUL: the authority depends on it */
     uint32_t sealed_len[INTERCEPT_PAIRS_MAX];
+    uint32_t hosts_len;
 };
 #define INTERCEPT_FILE_MAX                                                                         \
-    (sizeof(struct intercept_pairs) + INTERCEPT_PAIRS_MAX * INTERCEPT_SEAL_MAX)
+    (sizeof(struct intercept_pairs) + INTERCEPT_PAIRS_MAX * INTERCEPT_SEAL_MAX +                   \
+     INTERCEPT_TEXT_SIZE)
 
 /* The warden's first record, with a copy of that file as its descriptor. */
 struct intercept_start {
@@ -42,10 +49,31 @@ struct intercept_ready {
 };
 
 /* A connection that the gateway decided on and dialled; with two descriptors, the client's side
- * first and the server's second. */
+ * first and the server's second. Where rules of the sandbox about this host have methods or paths,
+ * the gateway could not know more than that one of them may allow the request: the interceptor
+ * decides by the same rules, and says a no over the third descriptor (struct intercept_verdict). Of
+ * rules only as many bytes are sent as there are. */
 struct intercept_connection {
     uint32_t version;
     uint16_t port;
-    uint16_t reserved;
-    char host[256]; /* as target_parse_host() writes names */
+    uint16_t decides;             /* 0 or 1: there are such rules */
+    char host[256];               /* as target_parse_host() writes names */
+    char address[48];             /* that was dialled, as address_format() writes it */
+    uint32_t n_allowed, n_denied; /* of the rules, in this order */
+    uint32_t rules_len;
+    char rules[INTERCEPT_TEXT_SIZE]; /* as rule_format() writes them, a NUL after each */
+};
+
+enum intercept_refusal {
+    INTERCEPT_DENIED = 1,  /* a rule denies it */
+    INTERCEPT_NOT_ALLOWED, /* none allows it */
+    INTERCEPT_ASKS,        /* all that allow it are rules by which a person is asked first */
+    _INTERCEPT_REFUSAL_MAX,
+};
+
+/* What the interceptor says of a request that may not be made, at most once per connection. */
+struct intercept_verdict {
+    uint32_t version;
+    uint32_t refusal;
+    char rule[INTERCEPT_RULE_SIZE]; /* which decided; "": none did */
 };

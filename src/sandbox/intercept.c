@@ -11,9 +11,11 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "gateway/gateway-client.h"
+#include "gateway/rule.h"
 #include "runtime/warden-client.h"
 #include "sandbox/internal.h"
 
+#define HTTPS_PORT    443
 #define AGAIN_MS      100  /* after it died */
 #define AGAIN_SLOW_MS 5000 /* when it has died often */
 #define DEATHS_QUICK  5
@@ -147,14 +149,15 @@ static int open_pairs(struct sandbox *sb, struct error *err)
 {
     const struct manager_secrets *s = &sb->manager->options.secrets;
     struct error why = {0};
-    int fd = s->open_pairs(s->data, sb->owner, sb->spec.inject, sb->generation, &why);
+    int fd = s->open_pairs(s->data, sb->owner, sb->spec.inject, sb->spec.intercept_hosts,
+                           sb->generation, &why);
     sb->interceptor->emptied = fd < 0;
     if (fd >= 0)
         return fd;
     log_warn("a secret of a sandbox is gone id=%s: %s", sb->id, why.message);
     sb->interceptor->stale = false;
     link_drop(sb->interceptor);
-    return s->open_pairs(s->data, sb->owner, NULL, sb->generation, err);
+    return s->open_pairs(s->data, sb->owner, NULL, NULL, sb->generation, err);
 }
 
 void interceptor_ask(struct sandbox *sb)
@@ -226,6 +229,47 @@ void manager_secret_changed(struct manager *m, const char *owner, const char *na
     }
 }
 
+/* The host and port of a rule that only the interceptor can hold somebody to: it is about methods
+ * or paths of https. NULL: it is none. */
+static char *text_of_read_host(const char *text)
+{
+    struct rule_list l = {0};
+    char *host = NULL;
+    rule_list_add_full(&l, text);
+    if (l.n && l.rules[0].http && l.rules[0].port == HTTPS_PORT)
+        host = rule_format_host(&l.rules[0]);
+    rule_list_done(&l);
+    return host;
+}
+
+static char **add_read_hosts(char **hosts, char *const *rules)
+{
+    size_t n = strv_length(hosts);
+    for (; rules && *rules; rules++) {
+        char *host = text_of_read_host(*rules);
+        if (!host)
+            continue;
+        hosts = xrealloc(hosts, (n + 2) * sizeof(*hosts));
+        hosts[n++] = host;
+        hosts[n] = NULL;
+    }
+    return hosts;
+}
+
+int interceptor_check_rules(const struct sandbox *sb, char *const *rules, struct error *err)
+{
+    for (; rules && *rules; rules++) {
+        _cleanup_free_ char *host = text_of_read_host(*rules);
+        char *const one[] = {host, NULL};
+        if (host && !gateway_hosts_cover(sb->spec.intercept_hosts, one))
+            return error_set(err, ERROR_UNSUPPORTED, 0,
+                             "requests to %s are not read in this sandbox: a rule about methods or "
+                             "paths of its https was not there when it was made",
+                             host);
+    }
+    return 0;
+}
+
 int interceptor_check(const struct manager *m, const struct runtime_ops *ops,
                       const struct spec *spec, const char *owner, char ***ret, struct error *err)
 {
@@ -246,6 +290,8 @@ int interceptor_check(const struct manager *m, const struct runtime_ops *ops,
     if (!s->find_hosts)
         return error_set(err, ERROR_UNSUPPORTED, 0, "this daemon has no secrets");
     *ret = s->find_hosts(s->data, owner, spec->inject, err);
+    if (*ret)
+        *ret = add_read_hosts(add_read_hosts(*ret, spec->hosts), spec->denied_hosts);
     const struct gateway_rules rules = {.hosts = spec->hosts,
                                         .denied = spec->denied_hosts,
                                         .intercepted = *ret,

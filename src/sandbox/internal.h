@@ -387,6 +387,8 @@ void gateway_reports_free(struct sandbox *sb);
 int interceptor_check(const struct manager *m, const struct runtime_ops *ops,
                       const struct spec *spec, const char *owner, char ***ret, struct error *err);
 /* Asks for the first time; a sandbox that is being made goes on in sandbox_start_intercepted(). */
+/* Can the sandbox be held to these rules, as far as they are about methods and paths of https? */
+int interceptor_check_rules(const struct sandbox *sb, char *const *rules, struct error *err);
 void interceptor_new(struct sandbox *sb);
 void interceptor_ask(struct sandbox *sb);
 void interceptor_free(struct sandbox *sb);

@@ -186,6 +186,8 @@ int sandbox_check_network(const struct sandbox *sb, const struct network_change 
     if (sb->state != SANDBOX_READY && sb->state != SANDBOX_CREATING)
         return sandbox_check_ready(sb, err);
     int r = addresses ? address_change_check(sb, c, err) : 0;
+    r = r < 0 ? r : interceptor_check_rules(sb, c->allow, err);
+    r = r < 0 ? r : interceptor_check_rules(sb, c->deny, err);
     return r < 0 ? r : check_dropped(sb, c, err);
 }
 

@@ -77,8 +77,8 @@ typedef void (*ask_network_fn)(void *data, const struct error *err);
 /* Where the secrets are that sandboxes name (secret/secrets.h); all NULL: there are none. */
 struct manager_secrets {
     char **(*find_hosts)(void *data, const char *owner, char *const *names, struct error *err);
-    int (*open_pairs)(void *data, const char *owner, char *const *names, const char *generation,
-                      struct error *err);
+    int (*open_pairs)(void *data, const char *owner, char *const *names, char *const *hosts,
+                      const char *generation, struct error *err);
     void *data;
 };
 

@@ -54,8 +54,21 @@ char **secrets_find_hosts(const struct secrets *s, const char *owner, char *cons
     return hosts;
 }
 
+static int add_hosts(struct strbuf *file, char *const *hosts, uint32_t *ret_len, struct error *err)
+{
+    size_t before = file->len, n = 0;
+    for (; hosts && hosts[n]; n++)
+        strbuf_append(file, hosts[n], strlen(hosts[n]) + 1);
+    if (n > INTERCEPT_HOSTS_MAX || file->len - before > INTERCEPT_TEXT_SIZE)
+        return error_field(err, "intercept",
+                           "more than %d hosts or %d bytes of them are to be read",
+                           INTERCEPT_HOSTS_MAX, INTERCEPT_TEXT_SIZE);
+    *ret_len = (uint32_t)(file->len - before);
+    return 0;
+}
+
 int secrets_open_pairs(const struct secrets *s, const char *owner, char *const *names,
-                       const char *generation, struct error *err)
+                       char *const *hosts, const char *generation, struct error *err)
 {
     struct intercept_pairs head = {.version = INTERCEPT_VERSION};
     _cleanup_strbuf_ struct strbuf file = STRBUF_INIT(INTERCEPT_FILE_MAX);
@@ -71,6 +84,9 @@ int secrets_open_pairs(const struct secrets *s, const char *owner, char *const *
         head.sealed_len[head.n_pairs++] = (uint32_t)found->sealed_len;
         strbuf_append(&file, found->sealed, found->sealed_len);
     }
+    r = add_hosts(&file, hosts, &head.hosts_len, err);
+    if (r < 0)
+        return r;
     memcpy(file.data, &head, sizeof(head));
     int fd = fd_sealed_memory("mas-pairs", file.data, file.len);
     return fd < 0 ? error_set(err, ERROR_INTERNAL, -fd, "hand secrets over") : fd;

@@ -70,7 +70,7 @@ char **secrets_find_hosts(const struct secrets *s, const char *owner, char *cons
                           struct error *err);
 /* the memory file that PLAN_INTERCEPT takes. */
 int secrets_open_pairs(const struct secrets *s, const char *owner, char *const *names,
-                       const char *generation, struct error *err);
+                       char *const *hosts, const char *generation, struct error *err);
 /* {"name", "hosts", "own"} of all that the owner may name. */
 json_t *secrets_to_json(const struct secrets *s, const char *owner);
 json_t *secret_to_json(const struct secret *s);

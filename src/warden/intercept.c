@@ -155,7 +155,7 @@ static int fill_keys(const struct warden *w, const struct strbuf *file, const ch
                              start->content_keys[i]);
         at += len;
     }
-    return r < 0 ? r : at == file->len ? 0 : -EINVAL;
+    return r < 0 ? r : head.hosts_len == file->len - at ? 0 : -EINVAL;
 }
 
 static int start_program(struct intercept *i, const struct strbuf *file)
