@@ -63,3 +63,9 @@ void random_id(char *out, size_t len)
     }
     out[len] = 0;
 }
+
+uint32_t random_below(uint32_t n)
+{
+    uint32_t v = 0;
+    return getrandom(&v, sizeof(v), 0) == sizeof(v) && n ? v % n : 0;
+}

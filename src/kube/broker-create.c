@@ -91,6 +91,12 @@ void task_retry_create(struct broker_task *t)
     task_wait(t, 0, create_again);
 }
 
+/* For what the server has refused without doing anything: there is nothing to look at. */
+static void create_resend(void *data)
+{
+    create_next(data);
+}
+
 static void on_posted(void *data, const struct kube_answer *answer)
 {
     struct broker_task *t = data;
@@ -116,11 +122,12 @@ static void on_posted(void *data, const struct kube_answer *answer)
     default:
         break;
     }
-    bool again =
-        kube_is_unknown(r->outcome) || r->outcome == KUBE_BUSY || r->outcome == KUBE_FAILED;
+    bool again = kube_is_unknown(r->outcome) || r->outcome == KUBE_FAILED;
     bool hopeless = r->outcome == KUBE_UNTRUSTED;
     t->retry_after_s = r->retry_after_s;
-    if (again && !hopeless && !task_is_late(t))
+    if (r->outcome == KUBE_BUSY && !task_is_late(t))
+        task_wait(t, r->retry_after_s, create_resend);
+    else if (again && !hopeless && !task_is_late(t))
         task_wait(t, r->retry_after_s, create_again);
     else
         create_fail(t, broker_error_code(r->outcome), r->field[0] ? r->field : "the cluster",

@@ -14,8 +14,7 @@
 #include "loop/loop.h"
 #include "proto/kube.h"
 
-#define BROKER_TASKS_MAX    256
-#define BROKER_CARRIERS_MAX 1024 /* a socket, a TLS session and up to two buffers each */
+#define BROKER_TASKS_MAX 256
 
 struct kube_broker {
     struct kube_broker_options o;
@@ -24,7 +23,7 @@ struct kube_broker {
     bool freed;  /* its memory goes with the last handle */
     size_t n_open;
     struct list tasks, carriers, queue; /* queue: replies that wait for room */
-    size_t n_tasks, n_queued, n_carriers;
+    size_t n_tasks, n_queued;
     struct kube_watch *watch;
     struct map *pods; /* struct known_pod by id */
     bool synced;
@@ -60,12 +59,9 @@ enum error_code broker_error_code(enum kube_outcome outcome);
 /* Sends a request of which on_done is told; one at a time per task. body is borrowed. */
 void task_call(struct broker_task *t, const char *method, const char *path, const json_t *body,
                void (*on_done)(void *data, const struct kube_answer *answer));
-/* Calls go_on after a while: after as long as the server asked for, or a growing pause. */
+/* Calls go_on after a while: as long as the server asked for, and a growing pause besides. */
 void task_wait(struct broker_task *t, uint32_t retry_after_s, void (*go_on)(void *data));
 bool task_is_late(const struct broker_task *t);
-/* Answers an order that is not begun. */
-void broker_answer_error(struct kube_broker *b, const struct kube_order *o,
-                         const struct error *err);
 /* -errno where the control plane does not read. Takes fd (-1: none). */
 void broker_send(struct kube_broker *b, const struct kube_reply *reply, int fd);
 

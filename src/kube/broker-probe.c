@@ -8,28 +8,32 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "kube/broker-internal.h"
+#include "kube/ceiling.h"
 
 /* The oldest with sidecars (an init container that restarts) on by default. */
 #define OLDEST_MINOR 29
 
 static const struct {
     const char *verb, *group, *resource, *part;
+    bool of_claims; /* needed only where the ceiling has storage classes */
 } rights[] = {
-    {"create", "", "namespaces", NULL},
-    {"get", "", "namespaces", NULL},
-    {"delete", "", "namespaces", NULL},
-    {"create", "", "pods", NULL},
-    {"get", "", "pods", NULL},
-    {"list", "", "pods", NULL},
-    {"watch", "", "pods", NULL},
-    {"create", "", "pods", "exec"},
-    {"get", "", "pods", "exec"},
-    {"create", "", "serviceaccounts", NULL},
-    {"get", "", "serviceaccounts", NULL},
-    {"create", "networking.k8s.io", "networkpolicies", NULL},
-    {"get", "networking.k8s.io", "networkpolicies", NULL},
-    {"list", "", "resourcequotas", NULL},
-    {"get", "node.k8s.io", "runtimeclasses", NULL},
+    {"create", "", "namespaces", NULL, false},
+    {"get", "", "namespaces", NULL, false},
+    {"delete", "", "namespaces", NULL, false},
+    {"create", "", "pods", NULL, false},
+    {"get", "", "pods", NULL, false},
+    {"list", "", "pods", NULL, false},
+    {"watch", "", "pods", NULL, false},
+    {"create", "", "pods", "exec", false},
+    {"get", "", "pods", "exec", false},
+    {"create", "", "serviceaccounts", NULL, false},
+    {"get", "", "serviceaccounts", NULL, false},
+    {"create", "networking.k8s.io", "networkpolicies", NULL, false},
+    {"get", "networking.k8s.io", "networkpolicies", NULL, false},
+    {"list", "", "resourcequotas", NULL, false},
+    {"get", "node.k8s.io", "runtimeclasses", NULL, false},
+    {"create", "", "persistentvolumeclaims", NULL, true},
+    {"get", "", "persistentvolumeclaims", NULL, true},
 };
 
 static void ask_right(struct broker_task *t);
@@ -63,6 +67,10 @@ static void on_right(void *data, const struct kube_answer *answer)
 
 static void ask_right(struct broker_task *t)
 {
+    const struct kube_ceiling *ceiling = t->broker->o.ceiling;
+    bool claims = ceiling->storage_classes && ceiling->storage_classes[0];
+    while (t->question < ELEMENTS(rights) && rights[t->question].of_claims && !claims)
+        t->question++;
     if (t->question == ELEMENTS(rights)) {
         end_probe(t);
         return;

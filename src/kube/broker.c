@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/random.h"
 #include "base/strbuf.h"
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
@@ -186,12 +187,14 @@ void task_call(struct broker_task *t, const char *method, const char *path, cons
 
 void task_wait(struct broker_task *t, uint32_t retry_after_s, void (*go_on)(void *data))
 {
-    uint64_t pause = PAUSE_MS << (t->tries < 5 ? t->tries : 5);
+    uint32_t pause = PAUSE_MS << (t->tries < 5 ? t->tries : 5);
     t->tries++;
     pause = pause > PAUSE_MAX_MS ? PAUSE_MAX_MS : pause;
     t->timer.cb = go_on;
     t->timer.data = t;
-    loop_timer_start(&t->timer, retry_after_s ? 1000ull * retry_after_s : pause);
+    /* A server that is busy tells every order the same time, and would refuse them together again
+     * if all of them kept to it: so each comes a while of its own later, which grows. */
+    loop_timer_start(&t->timer, 1000ull * retry_after_s + pause / 2 + random_below(pause / 2 + 1));
 }
 
 /* --- list: what the watch knows */
@@ -302,7 +305,7 @@ static void start_watch(struct kube_broker *b)
 
 /* --- orders */
 
-void broker_answer_error(struct kube_broker *b, const struct kube_order *o, const struct error *err)
+static void answer_error(struct kube_broker *b, const struct kube_order *o, const struct error *err)
 {
     struct kube_reply r = {.kind = KUBE_ANSWERED, .tag = o->tag, .error = err->code};
     snprintf(r.id, sizeof(r.id), "%.*s", KUBE_ID_SIZE - 1, o->id);
@@ -327,7 +330,7 @@ static void start_task(struct kube_broker *b, const struct kube_order *o,
     else if (o->id[0] && is_being_worked_on(b, o->id))
         error_set(&err, ERROR_CONFLICT, 0, "sandbox %s is being made or deleted", o->id);
     if (error_is_set(&err)) {
-        broker_answer_error(b, o, &err);
+        answer_error(b, o, &err);
         return;
     }
     struct broker_task *t = new0(struct broker_task);
@@ -346,7 +349,7 @@ static void take_order(struct kube_broker *b, const struct kube_order *o)
     struct error err = {0};
     if (kube_ceiling_check(b->o.ceiling, o, &err) < 0) {
         log_warn("an order is refused op=%u: %s", o->op, err.message);
-        broker_answer_error(b, o, &err);
+        answer_error(b, o, &err);
         return;
     }
     switch (o->op) {
@@ -386,7 +389,7 @@ static void on_sock_ready(uv_poll_t *p, int status, int events)
             error_set(&err, ERROR_INVALID, 0, "this is no order");
             order.tag = n >= 16 ? order.tag : 0;
             order.id[0] = 0;
-            broker_answer_error(b, &order, &err);
+            answer_error(b, &order, &err);
             continue;
         }
         take_order(b, &order);

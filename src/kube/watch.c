@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/map.h"
+#include "base/random.h"
 #include "kube/client.h"
 #include "kube/query.h"
 #include "loop/loop.h"
@@ -46,12 +46,6 @@ struct kube_watch {
 };
 
 static void watch_go_on(void *data);
-
-static uint32_t random_below(uint32_t n)
-{
-    uint32_t v = 0;
-    return getrandom(&v, sizeof(v), 0) == sizeof(v) && n ? v % n : 0;
-}
 
 /* --- what is known */
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/oci.h"
@@ -21,9 +20,6 @@ struct sock_fprog;
  * can, for the runner to apply to itself. */
 #define OCI_FILTER_FD      5
 #define OCI_FILTER_FD_TEXT "5"
-
-/* Whether the sandbox's kernel takes over the network that its launcher is in. */
-bool oci_copies_network(const struct child_order *o);
 
 /* What a bundle is made from. */
 struct oci_config {
