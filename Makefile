@@ -2,7 +2,7 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run format format-check tidy coverage image check check-containers check-guest check-mcp check-clients check-egress check-egress-full check-microvm check-microvm-full check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
+.PHONY: all demo run format format-check tidy coverage image check check-containers check-guest check-mcp check-clients check-egress check-egress-full check-microvm check-microvm-full check-kube kube-tools check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
     asan clean deps-build deps-test deps-bench deps-egress deps-containers deps-distros deps-guest deps-microvm deb deps-deb deps-image deps-tidy deps-coverage
 
 all: deps-build
@@ -55,6 +55,15 @@ check-microvm: deps-microvm all
 
 check-microvm-full: deps-microvm deps-guest all
 	@scripts/check-microvm.sh $(BUILD) full
+
+# mas-kube against a real API server and etcd, in namespaces of their own; root only. One skip before kube-tools was run.
+check-kube: deps-test all
+	@scripts/check-kube.sh $(BUILD)
+
+# The programs of that cluster, from Debian and the Go module registry: an hour, once, outside the clone, by version.
+# TOOLS="etcd kube-apiserver" are those that check-kube needs.
+kube-tools:
+	@scripts/kube-tools.sh $(TOOLS)
 
 # The MAS library's own example, from the Go module proxy; one skip without Go 1.25 or newer.
 check-clients: deps-test all

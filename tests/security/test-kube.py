@@ -49,7 +49,8 @@ def ask(s):
 
 
 def fact(pid, name):
-    return status_of(pid)[name].strip()
+    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+        return next(line.partition(":")[2].strip() for line in f if line.startswith(name + ":"))
 
 
 @test("P33 it has no rights left when it serves, and comes back after kill -9")

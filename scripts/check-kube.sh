@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# mas-kube against a real API server and etcd, each script of tests/kube with servers of its own in namespaces of its own:
+# nothing on the host is touched. Needs root, and the programs that `make kube-tools` makes once; without them it is one
+# skip. Ends with one line: N passed, N failed[, N skipped]. Usage: check-kube.sh BUILD; KUBE is a list of scripts.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+BUILD=$(cd "$1" && pwd) || exit 1
+export BUILD
+tools=$(scripts/kube-tools.sh --where) || exit 1
+# A program that does not match its sum was cut short or changed: it is not run.
+for name in etcd kube-apiserver; do
+    if ! (cd "$tools" 2>/dev/null && sha256sum --status -c "$name.sha256" 2>/dev/null); then
+        echo "check-kube: there is no $name in $tools: \`make kube-tools\` makes it, once, in an hour" >&2
+        echo "0 passed, 0 failed, 1 skipped"
+        exit 0
+    fi
+done
+
+outputs=$(mktemp -d) || exit 1
+trap 'rm -rf "$outputs"' EXIT
+scripts=${KUBE:-$(cd tests/kube && echo test-*.py)}
+kube_run() {
+    local script=$1 output=$outputs/$1 began=$SECONDS status
+    timeout 900 /usr/bin/python3 "tests/kube/$script" >"$output" 2>"$output.errors" </dev/null
+    status=$?
+    case $status in
+    0) grep -q '^ok' "$output" || echo "not ok - $script has no cases" >>"$output" ;;
+    77) echo "ok - $script # SKIP $(sed -n 's/.*# SKIP //p' "$output")" >"$output" ;;
+    # It ended badly without a case that failed: something went wrong that it does not count.
+    *) grep -q '^not ok' "$output" || { tail -n 30 "$output.errors" | sed 's/^/# /' && echo "not ok - $script"; } >>"$output" ;;
+    esac
+    echo "# $((SECONDS - began)) s: $script"
+}
+for script in $scripts; do
+    kube_run "$script" &
+done
+wait
+cat "$outputs"/*.py >"$outputs/all"
+grep -A 30 '^not ok' "$outputs/all"
+grep "^# unsteady: " "$outputs/all"
+skipped=$(grep -c '^ok .*# SKIP ' "$outputs/all")
+passed=$(($(grep -c '^ok ' "$outputs/all") - skipped))
+failed=$(grep -c '^not ok' "$outputs/all")
+grep '^ok .*# SKIP ' "$outputs/all" | sed 's/^ok [0-9]* *- /skipped: /'
+line="$passed passed, $failed failed"
+[ "$skipped" = 0 ] || line="$line, $skipped skipped"
+echo "$line"
+[ "$failed" = 0 ] && [ $((passed + skipped)) -gt 0 ]

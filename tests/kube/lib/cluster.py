@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real etcd and a real API server in namespaces of their own, the harness that plays the controllers which the tests
+have to do without, and mas-kube with a control plane's end of its socket.
+
+`enter()` puts the script into fresh mount, network, process and IPC namespaces. All files are in a tmpfs that only those
+have, so that nothing is left on the host whatever way the script ends.
+"""
+import base64
+import ctypes
+import http.client
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../lib"))
+from masd import *  # noqa: E402
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
+BASE = os.path.join(ROOT, "deploy/kube/base")
+HOME = "/run/kube"  # of this namespace's own tmpfs
+PORT = 6443
+ETCD = 2379
+ADMIN = "admin-token"
+STARTUP_S = 180  # of an API server on a host that has other work
+LINK_IMAGE = "our.example/link:1"
+IMAGE = "docker.example/base:12"
+
+
+def tools():
+    where = subprocess.run([os.path.join(ROOT, "scripts/kube-tools.sh"), "--where"], stdout=subprocess.PIPE, text=True, check=True)
+    return where.stdout.strip()
+
+
+def enter():
+    """Starts the script again in namespaces of its own, unless it is there already."""
+    if os.environ.get("MAS_KUBE_INSIDE") != "1":
+        for name in ("etcd", "kube-apiserver"):
+            if not os.access(os.path.join(tools(), name), os.X_OK):
+                print(f"1..0 # SKIP there is no {name}: `make kube-tools` makes it, once")
+                sys.exit(77)
+        if os.geteuid() != 0:
+            print("1..0 # SKIP namespaces of its own need root")
+            sys.exit(77)
+        os.environ["MAS_KUBE_INSIDE"] = "1"
+        os.environ["MAS_KUBE_TOOLS"] = tools()
+        os.execvp("unshare", ["unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc",
+                              "--propagation", "private", sys.executable] + sys.argv)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "run", "/run"], check=True)
+    os.mkdir(HOME)
+
+
+def write(path, text, mode=0o644):
+    """Replaced at once, as a kubelet does it: a reader sees the old text or the new one."""
+    with open(os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as f:
+        f.write(text)
+    os.rename(path + ".new", path)
+    return path
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+# --- keys and certificates
+
+def openssl(*args):
+    p = subprocess.run(["openssl", *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    check(p.returncode == 0, f"openssl {' '.join(args)}: {p.stdout}")
+
+
+def make_authority(name):
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", f"/CN={name}",
+            "-keyout", f"{HOME}/{name}.key", "-out", f"{HOME}/{name}.crt", "-addext", "basicConstraints=critical,CA:TRUE",
+            "-addext", "keyUsage=critical,keyCertSign,cRLSign")
+    return f"{HOME}/{name}.crt"
+
+
+def make_certificate(authority, name, subject, extension, *more):
+    """Returns the paths of the certificate and of its key."""
+    path = f"{HOME}/{name}"
+    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", subject, "-keyout", path + ".key",
+            "-out", path + ".csr")
+    write(path + ".ext", extension)
+    openssl("x509", "-req", "-in", path + ".csr", "-CA", f"{HOME}/{authority}.crt", "-CAkey", f"{HOME}/{authority}.key",
+            "-CAcreateserial", "-extfile", path + ".ext", "-out", path + ".crt", *(more or ("-days", "2")))
+    return path + ".crt", path + ".key"
+
+
+# --- the servers
+
+class Cluster:
+    def __init__(self):
+        self.ca = make_authority("ca")
+        make_certificate("ca", "server", "/CN=kube-apiserver",
+                         "subjectAltName=IP:127.0.0.1,DNS:kubernetes.default.svc\nextendedKeyUsage=serverAuth\n")
+        openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", f"{HOME}/accounts.key")
+        write(f"{HOME}/tokens.csv", f'{ADMIN},admin,1,"system:masters"\nplain-token,plain,2,"test-brokers"\n'
+                                    'second-token,second,3,"test-brokers"\n', 0o600)
+        self.tls = ssl.create_default_context(cafile=self.ca)
+        self.etcd = self.server = None
+        self.controllers = threading.Thread(target=self.play_controllers, daemon=True)
+
+    def program(self, name, *args):
+        log = open(f"{HOME}/{name}.log", "ab")
+        return subprocess.Popen([os.path.join(os.environ["MAS_KUBE_TOOLS"], name), *args], stdin=subprocess.DEVNULL, stdout=log,
+                                stderr=log)
+
+    def start_etcd(self):
+        self.etcd = self.program("etcd", "--data-dir", f"{HOME}/etcd", "--listen-client-urls", f"http://127.0.0.1:{ETCD}",
+                                 "--advertise-client-urls", f"http://127.0.0.1:{ETCD}", "--listen-peer-urls",
+                                 "http://127.0.0.1:2380", "--unsafe-no-fsync", "--log-level", "error")
+
+    def start_server(self):
+        self.server = self.program(
+            "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{ETCD}", "--bind-address=127.0.0.1", f"--secure-port={PORT}",
+            "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", f"--tls-cert-file={HOME}/server.crt",
+            f"--tls-private-key-file={HOME}/server.key", f"--client-ca-file={self.ca}", f"--token-auth-file={HOME}/tokens.csv",
+            f"--service-account-key-file={HOME}/accounts.key", f"--service-account-signing-key-file={HOME}/accounts.key",
+            "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16",
+            "--authorization-mode=Node,RBAC", "--allow-privileged=true", "--shutdown-delay-duration=0s")
+        self.wait_ready()
+
+    def wait_ready(self):
+        def ready():
+            check(self.server.poll() is None, "the API server ended:\n" + read(f"{HOME}/kube-apiserver.log")[-3000:])
+            return self.call("GET", "/readyz", timeout=10).status == 200
+        wait_for(ready, "the API server is ready", STARTUP_S)
+
+    def start(self):
+        self.start_etcd()
+        self.start_server()
+        self.controllers.start()
+
+    def kill_server(self):
+        self.server.send_signal(signal.SIGKILL)
+        self.server.wait()
+
+    def kill_etcd(self):
+        self.etcd.send_signal(signal.SIGKILL)
+        self.etcd.wait()
+
+    def call(self, method, path, body=None, token=ADMIN, kind="application/json", timeout=60):
+        c = http.client.HTTPSConnection("127.0.0.1", PORT, context=self.tls, timeout=timeout)
+        try:
+            text = body if body is None or isinstance(body, str) else json.dumps(body)
+            c.request(method, path, text, {"Authorization": "Bearer " + token, "Content-Type": kind})
+            r = c.getresponse()
+            return Answer(r.status, r.headers, r.read())
+        finally:
+            c.close()
+
+    def make(self, path, body, **kw):
+        r = self.call("POST", path, body, **kw)
+        check(r.status in (200, 201), f"POST {path}: {r}")
+        return r.json
+
+    def get(self, path):
+        r = self.call("GET", path)
+        return r.json if r.status == 200 else None
+
+    def compact(self):
+        """etcd forgets all revisions before the newest."""
+        def ask(path, body):
+            c = http.client.HTTPConnection("127.0.0.1", ETCD, timeout=60)
+            c.request("POST", path, json.dumps(body))
+            return json.loads(c.getresponse().read())
+        revision = ask("/v3/kv/range", {"key": base64.b64encode(b"x").decode()})["header"]["revision"]
+        ask("/v3/kv/compaction", {"revision": revision, "physical": True})
+
+    def play_controllers(self):
+        """Without a controller-manager and a kubelet a namespace would be deleted for ever: its pods are ended and its
+        finalizer is taken away here."""
+        while True:
+            try:
+                for space in self.call("GET", "/api/v1/namespaces", timeout=10).json.get("items", []):
+                    if space["metadata"].get("deletionTimestamp") and not space["metadata"].get("annotations", {}).get("test/stays"):
+                        self.end_namespace(space)
+            except (OSError, http.client.HTTPException, ValueError, KeyError):
+                pass  # the API server is being killed
+            time.sleep(0.1)
+
+    def end_namespace(self, space):
+        name = space["metadata"]["name"]
+        for pod in self.call("GET", f"/api/v1/namespaces/{name}/pods", timeout=10).json["items"]:
+            self.call("DELETE", f"/api/v1/namespaces/{name}/pods/{pod['metadata']['name']}", {"gracePeriodSeconds": 0}, timeout=10)
+        for kind in ("api/v1/namespaces/{}/serviceaccounts", "api/v1/namespaces/{}/persistentvolumeclaims",
+                     "api/v1/namespaces/{}/resourcequotas", "apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"):
+            for item in self.call("GET", "/" + kind.format(name), timeout=10).json["items"]:
+                path = f"/{kind.format(name)}/{item['metadata']['name']}"
+                if item["metadata"].get("finalizers"):
+                    self.call("PATCH", path, {"metadata": {"finalizers": None}}, kind="application/merge-patch+json", timeout=10)
+                self.call("DELETE", path, timeout=10)
+        space["spec"]["finalizers"] = []
+        self.call("PUT", f"/api/v1/namespaces/{name}/finalize", space, timeout=10)
+
+
+COLLECTIONS = {
+    "Namespace": "/api/v1/namespaces", "ServiceAccount": "/api/v1/namespaces/mas-sandbox/serviceaccounts",
+    "ConfigMap": "/api/v1/namespaces/mas-sandbox/configmaps",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/mas-sandbox/networkpolicies",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+}
+
+
+def base_objects():
+    """(kind, name, YAML) of every object of the base, in the order of its kustomization: the API server reads YAML itself."""
+    files = re.findall(r"^  - (\S+\.yaml)$", read(os.path.join(BASE, "kustomization.yaml")), re.M)
+    for name in files:
+        for text in read(os.path.join(BASE, name)).split("\n---\n"):
+            yield re.search(r"^kind: (\w+)$", text, re.M)[1], re.search(r"^  name: (\S+)$", text, re.M)[1], text

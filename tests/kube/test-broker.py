@@ -1,0 +1,585 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""mas-kube with the account, the role and the admission policy that deploy/kube/base ships, judged by a real API server and
+a real etcd: what it makes is accepted and is what was ordered, every refusal is told apart, nothing is lost, doubled or left
+over while servers are killed, and neither an order beyond the ceiling nor the credential itself gets further."""
+import os
+import re
+import signal
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "lib"))
+from cluster import *
+from broker import *
+
+enter()
+cluster = Cluster()
+cluster.start()
+SPACES = "/api/v1/namespaces"
+ROLE = COLLECTIONS["ClusterRole"] + "/mas-kube"
+GUARD = COLLECTIONS["ConfigMap"] + "/mas-kube"
+MERGE = "application/merge-patch+json"
+
+
+def pods_of(space):
+    return f"{SPACES}/{space}/pods"
+
+
+def new_token():
+    return cluster.make("/api/v1/namespaces/mas-sandbox/serviceaccounts/mas-kube/token",
+                        {"spec": {"expirationSeconds": 7200}})["status"]["token"]
+
+
+def broker(**more):
+    return Broker(kubeconfig=kubeconfig({}, {"token": token}), **more)
+
+
+def as_broker(method, path, body=None, **kw):
+    return cluster.call(method, path, body, token=token, **kw)
+
+
+
+def namespaces_left():
+    return [s["metadata"]["name"] for s in cluster.get(SPACES)["items"] if s["metadata"]["name"].startswith("sbx-")]
+
+
+def case(name):
+    """A test that finds no sandbox there, whatever the one before has left."""
+    def add(fn):
+        def run():
+            for space in namespaces_left():
+                cluster.call("PATCH", f"{SPACES}/{space}", {"metadata": {"annotations": {"test/stays": None}}}, kind=MERGE)
+                cluster.call("DELETE", f"{SPACES}/{space}")
+            wait_for(lambda: not namespaces_left(), lambda: f"left: {namespaces_left()}")
+            fn()
+        return test(name)(run)
+    return add
+
+
+# --- the base, which all that follows needs
+
+def apply_base():
+    """Returns the versions of its objects."""
+    def apply(kind, name, text):
+        r = cluster.call("PATCH", f"{COLLECTIONS[kind]}/{name}?fieldManager=test&fieldValidation=Strict", text,
+                         kind="application/apply-patch+yaml")
+        check(r.status in (200, 201), f"{kind} {name}: {r}")
+        check("Warning" not in r.headers, f"{kind} {name}: {r.headers}")
+        return r.json["metadata"]["resourceVersion"]
+    return [apply(*o) for o in base_objects()]
+
+
+versions = apply_base()
+again = apply_base()
+# The images of this test, in the place of those that an operator puts there.
+cluster.call("PATCH", GUARD, {"data": {"link_image": LINK_IMAGE, "images": "docker.example/base:\n"}}, kind=MERGE)
+token = new_token()
+
+
+def refused_elsewhere():
+    return as_broker("POST", SPACES + "?dryRun=All", {"metadata": {"name": "elsewhere"}})
+
+
+# The API server takes a policy and a binding into use some time after it has them.
+wait_for(lambda: b"does not begin" in refused_elsewhere().body, lambda: f"the admission policy is in use: {refused_elsewhere().body}", 20)
+
+
+@test("deploy/kube/base is accepted strictly, and applied again it changes nothing")
+def base():
+    check(len(versions) >= 8, "there are objects")
+    equal(again, versions, "versions after the second time")
+
+
+# --- what is made
+
+@case("a sandbox's objects are accepted, and are what was ordered")
+def create():
+    with broker() as b:
+        r = b.do(order(CREATE, "made", generation=7, owner="key-1", spec='{"a":"b"}', spec_hash="abc", home="here"))
+        space = cluster.get(f"{SPACES}/sbx-made")
+        equal(space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "restricted")
+        pod = cluster.get(pods_of("sbx-made") + "/sandbox")
+        equal(pod["metadata"]["uid"], r.uid.decode(), "the pod's uid")
+        equal(pod["metadata"]["annotations"]["mas-sandbox/generation"], "7")
+        equal(pod["metadata"]["annotations"]["mas-sandbox/spec"], '{"a":"b"}')
+        equal(pod["metadata"]["labels"]["mas-sandbox/spec-hash"], "abc")
+        equal(pod["spec"]["serviceAccountName"], "sandbox")
+        equal([v for v in pod["spec"]["volumes"] if "projected" in v or "secret" in v], [], "volumes with a token")
+        equal(pod["spec"]["containers"][0]["resources"]["limits"], {"cpu": "500m", "memory": str(256 * MIB)})
+        policy = cluster.get("/apis/networking.k8s.io/v1/namespaces/sbx-made/networkpolicies/sandbox")
+        equal(sorted(policy["spec"]["policyTypes"]), ["Egress", "Ingress"])
+        equal([policy["spec"].get("ingress"), policy["spec"].get("egress")], [None, None], "what the policy lets through")
+        check(int(policy["metadata"]["resourceVersion"]) < int(pod["metadata"]["resourceVersion"]), "the policy is there first")
+        equal(b.do(order(CREATE, "made")).uid, r.uid, "ordered again: the same pod")
+        b.do(order(DELETE, "made"))
+        equal(cluster.get(f"{SPACES}/sbx-made"), None, "what is left")
+        b.do(order(DELETE, "made"))
+
+
+@case("the namespace enforces the restricted profile against anybody")
+def restricted():
+    with broker() as b:
+        b.do(order(CREATE, "walls"))
+        bad = {"metadata": {"name": "bad"}, "spec": {"serviceAccountName": "sandbox", "containers": [
+            {"name": "c", "image": IMAGE, "securityContext": {"privileged": True}}]}}
+        r = cluster.call("POST", pods_of("sbx-walls"), bad)
+        check(r.status == 403 and b"PodSecurity" in r.body, r)
+        b.do(order(DELETE, "walls"))
+
+
+@case("every kind of order is accepted: flags, classes, claims, networks, the longest id")
+def variants():
+    for path, body in (("node.k8s.io/v1/runtimeclasses", {"metadata": {"name": "gvisor"}, "handler": "runsc"}),
+                       ("scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "sandboxes"}, "value": 10})):
+        r = cluster.call("POST", f"/apis/{path}", body)
+        check(r.status in (201, 409), r)
+    four = Range(family=4, bits=24, port_first=0, port_last=65535, address=(ctypes.c_uint8 * 16)(192, 0, 2))
+    six = Range(family=6, bits=32, port_first=443, port_last=444, address=(ctypes.c_uint8 * 16)(0x20, 1, 0xd, 0xb8))
+    kinds = {
+        "writable": {"flags": WRITABLE_ROOT}, "pooled": {"flags": POOL_MEMBER}, "users": {"flags": OWN_USERS},
+        "class": {"runtime_class": "gvisor"}, "node-disk": {"workspace": Volume(volume=NODE, bytes=MIB)},
+        "claims": {"workspace": Volume(volume=CLAIM, bytes=MIB, access=1),
+                   "cache": Volume(volume=CLAIM, bytes=MIB, access=2, storage_class=b"fast")},
+        "networks": {"ranges": [four, six]}, "requests": {"cpu_request_millicores": 10, "memory_request_bytes": MIB},
+        "slot": {"slot": 999}, "x" * 59: {}, "text": {"spec": "\u00fc\n\"quoted\"" + "y" * 8000},
+    }
+    with broker(ceiling={"priority_class": "sandboxes"}) as b:
+        tags = {name: b.send(order(CREATE, name, **members)) for name, members in kinds.items()}
+        for name, tag in tags.items():
+            r = b.answer(tag)
+            equal(r.error, 0, f"{name}: {r}")
+        egress = cluster.get("/apis/networking.k8s.io/v1/namespaces/sbx-networks/networkpolicies/sandbox")["spec"]["egress"]
+        equal(egress[0], {"to": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]})
+        equal(egress[1]["to"], [{"ipBlock": {"cidr": "2001:db8::/32"}}])
+        equal([(p["protocol"], p["port"], p["endPort"]) for p in egress[1]["ports"]], [("TCP", 443, 444), ("UDP", 443, 444)])
+        pod = cluster.get(pods_of("sbx-users") + "/sandbox")["spec"]
+        equal((pod["hostUsers"], pod["priorityClassName"]), (False, "sandboxes"))
+        claims = cluster.get(f"{SPACES}/sbx-claims/persistentvolumeclaims")["items"]
+        equal({c["metadata"]["name"]: c["spec"]["accessModes"] for c in claims},
+              {"workspace": ["ReadWriteOncePod"], "cache": ["ReadWriteMany"]})
+        wait_for(lambda: sorted(b.list()) == sorted(kinds), "the list has all of them")
+        tags = [b.send(order(DELETE, name)) for name in kinds]
+        equal([b.answer(t).error for t in tags], [0] * len(tags), "deletions")
+
+
+# --- refusals
+
+@case("a taken namespace that is not ours is a conflict, and stays as it was")
+def taken():
+    for labels in ({}, {"app.kubernetes.io/managed-by": "mas-sandbox", "mas-sandbox/instance": "another",
+                        "mas-sandbox/id": "taken"}):
+        before = cluster.make(SPACES, {"metadata": {"name": "sbx-taken", "labels": labels}})
+        with broker() as b:
+            for op in (CREATE, DELETE):
+                r = b.ask(order(op, "taken"))
+                check(r.error == CONFLICT and "not of this daemon" in r.text, r)
+        after = cluster.get(f"{SPACES}/sbx-taken")
+        equal((after["metadata"]["uid"], after["metadata"]["resourceVersion"]),
+              (before["metadata"]["uid"], before["metadata"]["resourceVersion"]), "the namespace")
+        equal(cluster.get(pods_of("sbx-taken"))["items"], [], "pods in it")
+        cluster.call("DELETE", f"{SPACES}/sbx-taken")
+        wait_for(lambda: not cluster.get(f"{SPACES}/sbx-taken"), "it is gone")
+
+
+def own_namespace(name):
+    """One that the broker takes for its own: made by it before, as far as anybody can see."""
+    return cluster.make(SPACES, {"metadata": {"name": "sbx-" + name, "labels": {
+        "app.kubernetes.io/managed-by": "mas-sandbox", "mas-sandbox/instance": "test", "mas-sandbox/id": name,
+        "pod-security.kubernetes.io/enforce": "restricted"}}})
+
+
+def fill_quota(name):
+    """A quota without room, and the count that a controller would have written."""
+    own_namespace(name)
+    path = f"{SPACES}/sbx-{name}/resourcequotas"
+    cluster.make(path, {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}})
+    r = cluster.call("PATCH", path + "/none/status", {"status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}}, kind=MERGE)
+    equal(r.status, 200, r)
+
+
+@case("the meanings of 403: a full quota, a class that is not there, an admission, a namespace that is ending")
+def forbidden():
+    with broker() as b:
+        fill_quota("quota")
+        r = b.ask(order(CREATE, "quota"))
+        check(r.error == LIMIT and "ResourceQuota" in r.text, r)
+        r = b.ask(order(CREATE, "classless", runtime_class="missing"))
+        check(r.error == INVALID and "RuntimeClass 'missing'" in r.text, r)
+        wait_for(lambda: not cluster.get(f"{SPACES}/sbx-classless"), "the failed one was undone")
+        own_namespace("ending")
+        cluster.call("PATCH", f"{SPACES}/sbx-ending", {"metadata": {"annotations": {"test/stays": "1"}}}, kind=MERGE)
+        cluster.call("DELETE", f"{SPACES}/sbx-ending")
+        r = b.ask(order(CREATE, "ending"))
+        check(r.error == CONFLICT and "being deleted" in r.text, r)
+        cluster.call("PATCH", f"{SPACES}/sbx-ending", {"metadata": {"annotations": {"test/stays": None}}}, kind=MERGE)
+        b.do(order(DELETE, "quota"))
+    with broker(ceiling={"images": ["other.example/"]}) as b:
+        r = b.ask(order(CREATE, "refused", image="other.example/x:1"))
+        check(r.error == FORBIDDEN and "an image that the settings allow" in r.text, r)
+        wait_for(lambda: not cluster.get(f"{SPACES}/sbx-refused"), "the failed one was undone")
+
+
+def refusals():
+    """How many calls the API server has answered with 429 in the level of the next case."""
+    found = re.findall(r'^apiserver_flowcontrol_rejected_requests_total\{.*priority_level="narrow".*\} (\d+)$',
+                       cluster.call("GET", "/metrics").body.decode(), re.M)
+    return sum(map(int, found))
+
+
+@case("429: orders wait as long as the server says, and all are carried out")
+def busy():
+    flow = "/apis/flowcontrol.apiserver.k8s.io/v1"
+    names = [f"busy-{i}" for i in range(20)]
+    # One call at a time, and none that waits for its turn.
+    cluster.make(f"{flow}/prioritylevelconfigurations", {"metadata": {"name": "narrow"}, "spec": {"type": "Limited", "limited": {
+        "nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}}}})
+    subject = {"kind": "ServiceAccount", "serviceAccount": {"namespace": "mas-sandbox", "name": "mas-kube"}}
+    uid = cluster.make(f"{flow}/flowschemas", {"metadata": {"name": "narrow"}, "spec": {
+        "priorityLevelConfiguration": {"name": "narrow"}, "matchingPrecedence": 2, "rules": [{"subjects": [subject],
+        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": True, "namespaces": ["*"]}]}]}}
+        )["metadata"]["uid"]
+    try:
+        wait_for(lambda: as_broker("GET", SPACES + "/x").headers["X-Kubernetes-PF-FlowSchema-UID"] == uid, "the account is held back")
+        before = refusals()
+        with broker() as b:
+            tags = {name: b.send(order(CREATE, name)) for name in names}
+            replies = {name: b.answer(tag) for name, tag in tags.items()}
+            equal([r for r in replies.values() if r.error], [], "orders that failed")
+        check(refusals() > before, "the API server has refused none")
+        equal(len({r.uid for r in replies.values()}), len(names), "pods")
+    finally:
+        cluster.call("DELETE", f"{flow}/flowschemas/narrow")
+        cluster.call("DELETE", f"{flow}/prioritylevelconfigurations/narrow")
+
+
+@case("two brokers that make the same sandbox make one")
+def race():
+    with broker() as one, broker() as two:
+        for turn in range(5):
+            name = f"race-{turn}"
+            tags = [(b, b.send(order(CREATE, name))) for b in (one, two)]
+            replies = [b.answer(tag) for b, tag in tags]
+            equal([r.error for r in replies], [0, 0], replies)
+            equal(replies[0].uid, replies[1].uid, "one pod")
+            equal(len(cluster.get(pods_of("sbx-" + name))["items"]), 1, "pods")
+            one.do(order(DELETE, name))
+
+
+# --- rights
+
+def without_right(role, group, resource, verb):
+    """The role's rules without that one."""
+    rules = []
+    for rule in role["rules"]:
+        same = rule["apiGroups"] == [group] and rule["resources"] == [resource]
+        verbs = [v for v in rule["verbs"] if not (same and v == verb)]
+        if verbs:
+            rules.append(dict(rule, verbs=verbs))
+    return rules
+
+
+def may(group, resource, verb):
+    name, _, part = resource.partition("/")
+    r = as_broker("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"group": group, "resource": name, "subresource": part, "verb": verb}}})
+    return r.json["status"]["allowed"]
+
+
+def put_rules(rules, group, resource, verb, allowed):
+    equal(cluster.call("PATCH", ROLE, {"rules": rules}, kind=MERGE).status, 200, "the role")
+    wait_for(lambda: may(group, resource, verb) == allowed, f"{verb} {resource} is allowed: {allowed}")
+
+
+def missed(resource, verb, number):
+    """Does all that needs the right, with a broker of its own; returns what went otherwise than with all rights."""
+    name, claim = f"right-{number}", Volume(volume=CLAIM, bytes=MIB)
+    wrong = []
+
+    def expect(r, error, what):
+        if r.error != error:
+            wrong.append(f"{what}: {r}")
+    with broker() as b:
+        r = b.ask(order(PROBE))
+        if r.error:
+            check(f"{verb} {resource}" in re.split(r"no right to: |, ", r.text), f"the probe names {verb} {resource}: {r}")
+            wrong.append("probe")
+        if resource == "pods" and verb in ("list", "watch"):
+            # No order waits for the watch: the log says that it fails.
+            def heard():
+                b.take(0)
+                return "watch of pods fails" in b.log() or any(t.name == name for t in b.told)
+            b.ask(order(CREATE, name))
+            wait_for(heard, "the pod is told, or the watch fails")
+            if "watch of pods fails" in b.log():
+                wrong.append("watch")
+            b.ask(order(DELETE, name))
+            return wrong
+        expect(b.ask(order(CREATE, name, workspace=claim)), 0, "create")
+        expect(b.ask(order(CREATE, name, workspace=claim)), 0, "create again")
+        r = b.ask(order(CONNECT, name))
+        expect(r, INVALID, "connect")  # the pod has no node, which only a caller with the rights gets to know
+        if resource == "runtimeclasses":
+            expect(b.ask(order(CREATE, name + "-class", runtime_class="missing")), INVALID, "an unknown class")
+        if resource == "resourcequotas":
+            fill_quota(name + "-quota")
+            expect(b.ask(order(CREATE, name + "-quota")), LIMIT, "a full quota")
+            b.ask(order(DELETE, name + "-quota"))
+        expect(b.ask(order(DELETE, name)), 0, "delete")
+    return wrong
+
+
+@case("every right of the shipped role is used and asked for, and missed when it is taken away")
+def rights():
+    role = cluster.get(ROLE)
+    all_rights = [(group, resource, verb) for rule in role["rules"] for group in rule["apiGroups"]
+                  for resource in rule["resources"] for verb in rule["verbs"]]
+    check(len(all_rights) >= 17, all_rights)
+    equal(missed("resourcequotas", "list", 98), [], "with all rights")
+    equal(missed("runtimeclasses", "get", 99), [], "with all rights")
+    for number, (group, resource, verb) in enumerate(all_rights):
+        put_rules(without_right(role, group, resource, verb), group, resource, verb, False)
+        try:
+            wrong = missed(resource, verb, number)
+            check("probe" in wrong, f"the probe misses {verb} {resource}: {wrong}")
+            check(len(wrong) > 1, f"no order fails without {verb} {resource}")
+        finally:
+            put_rules(role["rules"], group, resource, verb, True)
+
+
+# --- a credential or a control plane that was taken over
+
+@case("an order beyond the ceiling is refused, and the cluster sees nothing of it")
+def ceiling():
+    beyond = {
+        "image": {"image": "evil.example/x:1"}, "class": {"runtime_class": "kata"}, "memory": {"memory_bytes": 2 << 30},
+        "cpu": {"cpu_millicores": 5000}, "slot": {"slot": 1000}, "disk": {"workspace": Volume(bytes=3 << 30)},
+        "storage": {"cache": Volume(volume=CLAIM, bytes=MIB, storage_class=b"slow")},
+        "network": {"ranges": [Range(family=4, bits=8, port_last=65535, address=(ctypes.c_uint8 * 16)(10))]},
+    }
+    with broker() as b:
+        for name, members in beyond.items():
+            r = b.ask(order(CREATE, name, **members))
+            check(r.error == FORBIDDEN and "beyond what the operator allows" in r.text, f"{name}: {r}")
+        for name in ("../../kube-system", "A", "", "a/b", "a."):
+            r = b.ask(order(DELETE, name))
+            check(r.error == INVALID, f"{name}: {r}")
+    equal([s for s in beyond if cluster.get(f"{SPACES}/sbx-{s}")], [], "namespaces")
+    with broker(ceiling={"prefix": "sbx-a-long-prefix-"}) as b:
+        r = b.ask(order(CREATE, "y" * 59))
+        check(r.error == INVALID and "too long" in r.text, r)
+
+
+@case("the credential by itself: admission holds it to sandboxes, the role to what they need")
+def credential():
+    with broker() as b:
+        b.do(order(CREATE, "victim"))
+        good = cluster.get(pods_of("sbx-victim") + "/sandbox")
+        # One that enforces no profile, so that our policy alone has to refuse.
+        cluster.make(SPACES, {"metadata": {"name": "sbx-lax"}})
+        for name in ("sandbox", "other"):
+            cluster.make(f"{SPACES}/sbx-lax/serviceaccounts", {"metadata": {"name": name}})
+        pod = {"metadata": {"name": "sandbox", "labels": good["metadata"]["labels"]},
+               "spec": {k: v for k, v in good["spec"].items() if k not in ("nodeName", "priority", "preemptionPolicy")}}
+        labels = {"labels": good["metadata"]["labels"]}
+
+        def changed(path, value):
+            copy = json.loads(json.dumps(pod))
+            at = copy
+            for step in path[:-1]:
+                at = at[step]
+            at[path[-1]] = value
+            return copy
+        tries = {
+            "the host's network": changed(["spec", "hostNetwork"], True),
+            "the host's processes": changed(["spec", "hostPID"], True),
+            "a node's directory": changed(["spec", "volumes"], pod["spec"]["volumes"] + [
+                {"name": "h", "hostPath": {"path": "/"}}]),
+            "a secret as a volume": changed(["spec", "volumes"], pod["spec"]["volumes"] + [
+                {"name": "s", "secret": {"secretName": "x"}}]),
+            "another account": changed(["spec", "serviceAccountName"], "other"),
+            "a token": changed(["spec", "automountServiceAccountToken"], True),
+            "a chosen node": changed(["spec", "nodeName"], "n"),
+            "another image": changed(["spec", "containers", 0, "image"], "evil.example/x:1"),
+            "another image before it": changed(["spec", "initContainers", 0, "image"], "evil.example/x:1"),
+            "a privileged container": changed(["spec", "containers", 0, "securityContext"], dict(
+                pod["spec"]["containers"][0]["securityContext"], privileged=True, allowPrivilegeEscalation=True)),
+            "escalation": changed(["spec", "containers", 0, "securityContext", "allowPrivilegeEscalation"], True),
+            "a capability": changed(["spec", "containers", 0, "securityContext", "capabilities", "add"], ["NET_BIND_SERVICE"]),
+            "root": changed(["spec", "containers", 0, "securityContext", "runAsUser"], 0),
+            "no filter": changed(["spec", "containers", 0, "securityContext", "seccompProfile"], {"type": "Unconfined"}),
+            "a second container": changed(["spec", "containers"], pod["spec"]["containers"] + [
+                dict(pod["spec"]["containers"][0], name="more")]),
+            "another name": changed(["metadata", "name"], "other"),
+            "no label": changed(["metadata", "labels"], {}),
+        }
+        equal(as_broker("POST", pods_of("sbx-lax") + "?dryRun=All", pod).status, 201, "the pod as the broker makes it")
+        for what, body in tries.items():
+            r = as_broker("POST", pods_of("sbx-lax") + "?dryRun=All", body)
+            check(r.status == 403, f"{what}: {r}")
+            check(b"ValidatingAdmissionPolicy 'mas-kube'" in r.body, f"{what} is refused by our policy: {r}")
+        check(as_broker("POST", pods_of("kube-system") + "?dryRun=All", pod).status == 403, "a pod in another namespace")
+        net = "/apis/networking.k8s.io/v1/namespaces/sbx-lax/networkpolicies"
+        others = {
+            "a namespace without the profile": (SPACES, {"metadata": dict(labels, name="sbx-laxer")}),
+            "a namespace of another name": (SPACES, {"metadata": dict(labels, name="kube-x")}),
+            "a policy that lets everything in": (net, {"metadata": dict(labels, name="sandbox"), "spec": {
+                "podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": [{}]}}),
+            "a policy of some pods": (net, {"metadata": dict(labels, name="sandbox"), "spec": {
+                "podSelector": {"matchLabels": {"a": "b"}}, "policyTypes": ["Ingress", "Egress"]}}),
+            "a second policy": (net, {"metadata": dict(labels, name="more"), "spec": {
+                "podSelector": {}, "policyTypes": ["Ingress", "Egress"], "egress": [{}]}}),
+            "an account with a token": (f"{SPACES}/sbx-lax/serviceaccounts", {"metadata": dict(labels, name="sandbox")}),
+            "a role": (COLLECTIONS["ClusterRole"], {"metadata": {"name": "x"}, "rules": []}),
+            "a secret": (f"{SPACES}/sbx-victim/secrets", {"metadata": dict(labels, name="x")}),
+            "a token of its own": ("/api/v1/namespaces/mas-sandbox/serviceaccounts/mas-kube/token", {"spec": {}}),
+        }
+        for what, (path, body) in others.items():
+            r = as_broker("POST", path + "?dryRun=All", body)
+            equal(r.status, 403, f"{what}: {r}")
+        for path in ("/api/v1/secrets", "/api/v1/nodes", "/api/v1/namespaces", "/api/v1/configmaps", pods_of("sbx-victim") + "/sandbox/log"):
+            equal(as_broker("GET", path).status, 403, path)
+        equal(as_broker("DELETE", f"{SPACES}/kube-system?dryRun=All").status, 403, "another namespace")
+        equal(as_broker("PATCH", f"{SPACES}/sbx-victim", labels, kind=MERGE).status, 403, "a change of a namespace")
+        command = pods_of("sbx-victim") + "/sandbox/exec?stdout=true"
+        r = as_broker("POST", command + "&container=link&command=/mas-link&command=--attach")
+        check(r.status not in (403, 401), f"the link's own command: {r}")
+        for what in ("container=sandbox&command=/mas-link&command=--attach", "container=link&command=/bin/sh",
+                     "container=link&command=/mas-link&command=--attach&command=x"):
+            r = as_broker("POST", f"{command}&{what}")
+            check(r.status == 403 and b"ValidatingAdmissionPolicy 'mas-kube'" in r.body, f"{what}: {r}")
+        b.do(order(DELETE, "victim"))
+
+
+# --- what is told
+
+def set_status(space, status):
+    r = cluster.call("PATCH", pods_of(space) + "/sandbox/status", {"status": status}, kind=MERGE)
+    equal(r.status, 200, r)
+
+
+def terminated(reason, code):
+    return {"containerStatuses": [{"name": "sandbox", "image": IMAGE, "imageID": "", "ready": False, "restartCount": 0,
+                                   "state": {"terminated": {"reason": reason, "exitCode": code}}}]}
+
+
+@case("what becomes of a pod is told with its reason")
+def reasons():
+    waiting = {"containerStatuses": [{"name": "sandbox", "image": IMAGE, "imageID": "", "ready": False, "restartCount": 0,
+                                      "state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}]}
+    unplaced = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]}
+    drained = {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "m"}]}
+    steps = [(dict(waiting, phase="Pending"), PENDING, b"ErrImagePull"), (dict(unplaced, phase="Pending", containerStatuses=[]),
+                                                                          PENDING, b"Unschedulable"),
+             ({"phase": "Running", "conditions": [], "containerStatuses": []}, RUNNING, b""), (dict(drained, phase="Running"), RUNNING,
+                                                                        b"EvictionByEvictionAPI"),
+             (dict(terminated("OOMKilled", 137), phase="Failed", conditions=[]), ENDED, b"OOMKilled"),
+             ({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource", "containerStatuses": []}, ENDED,
+              b"Evicted")]
+    with broker() as b:
+        b.do(order(CREATE, "told"))
+        b.wait_told(lambda r: r.name == "told" and r.phase == PENDING, "it exists")
+        for status, phase, reason in steps:
+            set_status("sbx-told", status)
+            r = b.wait_told(lambda r: r.name == "told" and (r.phase, r.reason) == (phase, reason), f"{phase} {reason}")
+        equal(r.text, "The node was low on resource")
+        b.do(order(DELETE, "told"))
+        r = b.wait_told(lambda r: r.name == "told" and r.phase == NONE, "it is gone")
+        equal(r.reason, b"Evicted", "why it ended")
+
+
+@case("the watch goes on over a killed API server and a killed etcd: nothing is missed")
+def restarts():
+    with broker() as b:
+        b.do(order(CREATE, "stays"))
+        b.wait_told(lambda r: r.name == "stays", "it exists")
+        for part in ("API server", "etcd", "both"):
+            if part != "etcd":
+                cluster.kill_server()
+            if part != "API server":
+                cluster.kill_etcd()
+                cluster.start_etcd()
+            if part != "etcd":
+                cluster.start_server()
+            cluster.wait_ready()
+            set_status("sbx-stays", {"phase": "Running", "message": part})
+            b.told.clear()
+            wait_for(lambda: b.list()["stays"].phase == RUNNING, f"the list after a killed {part}")
+            set_status("sbx-stays", dict(terminated(f"After{len(part)}", 1), phase="Failed"))
+            b.wait_told(lambda r: r.reason == f"After{len(part)}".encode(), f"a change after a killed {part}")
+            set_status("sbx-stays", {"phase": "Running", "containerStatuses": []})
+            b.wait_told(lambda r: r.name == "stays" and r.phase == RUNNING and not r.reason, "as before")
+        equal(list(b.list()), ["stays"])
+        b.do(order(DELETE, "stays"))
+
+
+@case("after a compaction the watch lists again: what vanished meanwhile is told as gone, what came as new")
+def compaction():
+    with broker() as b, broker() as other:
+        b.do(order(CREATE, "leaves"))
+        b.do(order(CREATE, "remains"))
+        wait_for(lambda: len(b.list()) == 2, "both are known")
+        version = cluster.get("/api/v1/pods")["metadata"]["resourceVersion"]
+        b.told.clear()
+        b.process.send_signal(signal.SIGSTOP)
+        other.do(order(DELETE, "leaves"))
+        other.do(order(CREATE, "comes"))
+        cluster.kill_server()
+        cluster.compact()
+        cluster.start_server()  # its memory of changes begins after the compaction
+        r = cluster.call("GET", f"/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion={version}")
+        check(b'"code":410' in r.body, f"the API server has forgotten where the watch was: {r}")
+        b.process.send_signal(signal.SIGCONT)
+        seen = {}
+
+        def both_told():
+            b.take(0.1)
+            seen.update({r.name: r.phase for r in b.told})
+            return seen.get("comes") == PENDING and seen.get("leaves") == NONE
+        wait_for(both_told, lambda: f"what came and what left is told: {seen}")
+        equal(sorted(b.list()), ["comes", "remains"])
+        for name in ("comes", "remains"):
+            b.do(order(DELETE, name))
+
+
+@case("creates while the API server is killed: each is made once, or told to have failed and undone")
+def killed_creates():
+    names = [f"kill-{i}" for i in range(20)]
+    with broker() as b:
+        tags = {name: b.send(order(CREATE, name)) for name in names}
+        b.answers[tags[names[0]]] = b.answer(tags[names[0]])  # some are made, others are on their way
+        cluster.kill_server()
+        cluster.start_server()
+        replies = {name: b.answer(tag) for name, tag in tags.items()}
+        made = sorted(name for name, r in replies.items() if r.error == 0)
+        check(names[0] in made, replies)
+        for name in made:
+            pods = cluster.get(pods_of("sbx-" + name))["items"]
+            equal([p["metadata"]["uid"] for p in pods], [replies[name].uid.decode()], name)
+        wait_for(lambda: set(b.list()) >= set(made), "the list has what was made")
+        for name in names:
+            b.do(order(DELETE, name))
+        equal(namespaces_left(), [], "what is left")
+
+
+@case("a broker that is killed ends nothing; its successor knows all that there is")
+def successor():
+    with broker() as b:
+        uid = b.do(order(CREATE, "kept", generation=3)).uid
+        b.process.send_signal(signal.SIGKILL)
+        b.process.wait()
+    with broker() as b:
+        found = b.list()
+        equal({name: (r.uid, r.generation) for name, r in found.items()}, {"kept": (uid, 3)})
+        b.connect()  # a control plane that comes again is told anew
+        b.wait_told(lambda r: r.name == "kept" and r.uid == uid, "what there is")
+        b.do(order(DELETE, "kept"))
+
+
+@test("nothing of the last case is left")
+def left():
+    wait_for(lambda: not namespaces_left(), lambda: f"left: {namespaces_left()}")
+
+
+main()
