@@ -177,6 +177,7 @@ const struct config_key config_keys[] = {
     LIST(CONFIG_MAP, env, env, "environment of every command (NAME=value); variables: SANDBOX_ENV_NAME"),
     DURATION(idle_ttl, manager.idle_ttl_ms, "15m", 0, 365 * DAYS, "an idle sandbox is deleted after this; 0: never"),
     DURATION(reconnect_timeout, manager.reconnect_timeout_ms, "60s", SECONDS, HOURS, "how long a sandbox of a runtime whose connections may break is looked for before it counts as crashed"),
+    INT(reconnects_per_minute, manager.reconnects_per_minute, "60", 1, 1000000, "how often in a minute such a connection may break before its sandbox counts as crashed"),
     DURATION(create_ready_timeout, manager.create_timeout_ms, "60s", SECONDS, HOURS, "how long a sandbox may take to start"),
 
     GROUP("Approvals"),

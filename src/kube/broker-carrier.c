@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stream to the link of a sandbox, by one held exec: the control plane has one end of a pair of
  * sockets, the other one is pumped here. What one side does not take stays with the other: nothing
- * is queued beyond one buffer each way. */
+ * is queued beyond one buffer each way.
+ *
+ * A control plane that leaves while the link takes nothing is seen at once, but what it sent before
+ * is delivered first. Until the link takes it, the socket is not polled: a hang-up is reported in
+ * every turn of the loop. The exec's own silence limit ends a link that never takes it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/strbuf.h"
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
@@ -34,7 +39,9 @@ struct carrier {
     uv_poll_t poll;
     struct strbuf out;    /* from the link, for the control plane */
     char error_text[200]; /* what the attached program says on standard error */
-    bool open, ended, input_blocked;
+    bool open, ended;
+    bool input_blocked; /* the link takes nothing; on_link_writable() comes */
+    bool hung_up;       /* the control plane has left; the rest of its input is on its way */
 };
 
 static void carrier_poll(struct carrier *c);
@@ -58,6 +65,7 @@ static void carrier_end(struct carrier *c)
     c->ended = true;
     kube_exec_cancel(steal_ptr(c->exec));
     list_remove(&c->node);
+    c->broker->n_carriers--;
     if (c->open) {
         uv_poll_stop(&c->poll);
         uv_close((uv_handle_t *)&c->poll, on_carrier_closed);
@@ -107,7 +115,7 @@ static void on_link_output(void *data, unsigned channel, const void *bytes, size
         memcpy(c->error_text + at, bytes, len < room ? len : room);
         return;
     }
-    if (c->ended || !c->open)
+    if (c->ended || !c->open || c->hung_up)
         return;
     if (strbuf_append(&c->out, bytes, len) < 0) {
         carrier_end(c); /* more than a pause can hold back: it does not keep to the protocol */
@@ -144,11 +152,23 @@ static void read_input(struct carrier *c)
     }
 }
 
+static void carrier_hang_up(struct carrier *c)
+{
+    c->hung_up = true;
+    strbuf_reset(&c->out); /* there is nobody to read it */
+    kube_exec_pause(c->exec, false);
+    uv_poll_stop(&c->poll);
+}
+
 static void on_carrier_ready(uv_poll_t *p, int status, int events)
 {
     struct carrier *c = p->data;
     if (status < 0) {
         carrier_end(c);
+        return;
+    }
+    if (events & UV_DISCONNECT && c->input_blocked) {
+        carrier_hang_up(c);
         return;
     }
     if (events & UV_WRITABLE && c->out.len)
@@ -161,7 +181,7 @@ static void on_carrier_ready(uv_poll_t *p, int status, int events)
 
 static void carrier_poll(struct carrier *c)
 {
-    if (!c->ended)
+    if (!c->ended && !c->hung_up)
         uv_poll_start(&c->poll,
                       (c->input_blocked ? 0 : UV_READABLE) | (c->out.len ? UV_WRITABLE : 0) |
                           UV_DISCONNECT,
@@ -217,6 +237,22 @@ static void on_link_end(void *data, const struct kube_result *refusal, const str
     carrier_end(c);
 }
 
+/* The namespace of an id may be of another daemon that has the same prefix, or of somebody else;
+ * the watch is of this daemon's own pods. */
+static int carrier_check(const struct kube_broker *b, const struct kube_order *order,
+                         struct error *err)
+{
+    if (b->n_carriers >= BROKER_CARRIERS_MAX)
+        return error_set(err, ERROR_LIMIT, 0, "%d streams to sandboxes are open",
+                         BROKER_CARRIERS_MAX);
+    if (!b->synced)
+        return error_set(err, ERROR_UNAVAILABLE, 0, "the cluster has not told its pods yet");
+    if (!map_find(b->pods, order->id))
+        return error_set(err, ERROR_NOT_FOUND, 0, "this daemon has no pod of sandbox %s",
+                         order->id);
+    return 0;
+}
+
 void carrier_start(struct kube_broker *b, const struct kube_order *order)
 {
     static const struct kube_exec_events events = {.on_open = on_link_open,
@@ -225,6 +261,11 @@ void carrier_start(struct kube_broker *b, const struct kube_order *order)
                                                    .on_end = on_link_end};
     static const char *const command[] = {"/mas-link", "--attach", NULL};
     char space[80];
+    struct error err = {0};
+    if (carrier_check(b, order, &err) < 0) {
+        broker_answer_error(b, order, &err);
+        return;
+    }
     snprintf(space, sizeof(space), "%s%s", b->o.ceiling->prefix, order->id);
     struct carrier *c = new0(struct carrier);
     c->broker = b;
@@ -233,6 +274,7 @@ void carrier_start(struct kube_broker *b, const struct kube_order *order)
     snprintf(c->id, sizeof(c->id), "%s", order->id);
     strbuf_init(&c->out, BUFFER_MAX);
     list_append(&b->carriers, &c->node);
+    b->n_carriers++;
     b->n_open++;
     struct kube_exec_options options = {.namespace_ = space,
                                         .pod = KUBE_POD_NAME,

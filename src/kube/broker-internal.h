@@ -14,7 +14,8 @@
 #include "loop/loop.h"
 #include "proto/kube.h"
 
-#define BROKER_TASKS_MAX 256
+#define BROKER_TASKS_MAX    256
+#define BROKER_CARRIERS_MAX 1024 /* a socket, a TLS session and up to two buffers each */
 
 struct kube_broker {
     struct kube_broker_options o;
@@ -23,7 +24,7 @@ struct kube_broker {
     bool freed;  /* its memory goes with the last handle */
     size_t n_open;
     struct list tasks, carriers, queue; /* queue: replies that wait for room */
-    size_t n_tasks, n_queued;
+    size_t n_tasks, n_queued, n_carriers;
     struct kube_watch *watch;
     struct map *pods; /* struct known_pod by id */
     bool synced;
@@ -62,6 +63,9 @@ void task_call(struct broker_task *t, const char *method, const char *path, cons
 /* Calls go_on after a while: as long as the server asked for, and a growing pause besides. */
 void task_wait(struct broker_task *t, uint32_t retry_after_s, void (*go_on)(void *data));
 bool task_is_late(const struct broker_task *t);
+/* Answers an order that is not begun. */
+void broker_answer_error(struct kube_broker *b, const struct kube_order *o,
+                         const struct error *err);
 /* -errno where the control plane does not read. Takes fd (-1: none). */
 void broker_send(struct kube_broker *b, const struct kube_reply *reply, int fd);
 

@@ -305,7 +305,7 @@ static void start_watch(struct kube_broker *b)
 
 /* --- orders */
 
-static void answer_error(struct kube_broker *b, const struct kube_order *o, const struct error *err)
+void broker_answer_error(struct kube_broker *b, const struct kube_order *o, const struct error *err)
 {
     struct kube_reply r = {.kind = KUBE_ANSWERED, .tag = o->tag, .error = err->code};
     snprintf(r.id, sizeof(r.id), "%.*s", KUBE_ID_SIZE - 1, o->id);
@@ -330,7 +330,7 @@ static void start_task(struct kube_broker *b, const struct kube_order *o,
     else if (o->id[0] && is_being_worked_on(b, o->id))
         error_set(&err, ERROR_CONFLICT, 0, "sandbox %s is being made or deleted", o->id);
     if (error_is_set(&err)) {
-        answer_error(b, o, &err);
+        broker_answer_error(b, o, &err);
         return;
     }
     struct broker_task *t = new0(struct broker_task);
@@ -349,7 +349,7 @@ static void take_order(struct kube_broker *b, const struct kube_order *o)
     struct error err = {0};
     if (kube_ceiling_check(b->o.ceiling, o, &err) < 0) {
         log_warn("an order is refused op=%u: %s", o->op, err.message);
-        answer_error(b, o, &err);
+        broker_answer_error(b, o, &err);
         return;
     }
     switch (o->op) {
@@ -389,7 +389,7 @@ static void on_sock_ready(uv_poll_t *p, int status, int events)
             error_set(&err, ERROR_INVALID, 0, "this is no order");
             order.tag = n >= 16 ? order.tag : 0;
             order.id[0] = 0;
-            answer_error(b, &order, &err);
+            broker_answer_error(b, &order, &err);
             continue;
         }
         take_order(b, &order);

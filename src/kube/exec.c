@@ -176,6 +176,13 @@ static void on_exec_ready(uv_poll_t *p, int status, int events)
     exec_pump(p->data);
 }
 
+/* A paused one does not look for the server's end, which would be reported in every turn of the
+ * loop and read in none: the next ping finds it, or the read after the pause. */
+static int poll_events(const struct kube_exec *e, bool writes)
+{
+    return (e->paused ? 0 : UV_READABLE | UV_DISCONNECT) | (writes ? UV_WRITABLE : 0);
+}
+
 /* What libcurl has decrypted already makes no socket readable: a turn that was cut short is
  * continued by waiting for room to write, which there always is. */
 static void exec_pump(struct kube_exec *e)
@@ -201,9 +208,7 @@ static void exec_pump(struct kube_exec *e)
             return;
         kube_channel_output(e->channel, &len);
     }
-    uv_poll_start(&e->poll,
-                  (e->paused ? 0 : UV_READABLE) | UV_DISCONNECT | (len || more ? UV_WRITABLE : 0),
-                  on_exec_ready);
+    uv_poll_start(&e->poll, poll_events(e, len || more), on_exec_ready);
 }
 
 static void on_connected(void *data, const struct kube_answer *answer)
@@ -312,8 +317,7 @@ int kube_exec_write(struct kube_exec *e, const void *bytes, size_t len)
         size_t left;
         kube_channel_output(e->channel, &left);
         if (left)
-            uv_poll_start(&e->poll, (e->paused ? 0 : UV_READABLE) | UV_DISCONNECT | UV_WRITABLE,
-                          on_exec_ready);
+            uv_poll_start(&e->poll, poll_events(e, true), on_exec_ready);
     }
     return r;
 }

@@ -21,6 +21,8 @@
 #include "base/strbuf.h"
 #include "kube/access.h"
 
+#define END_MS 5000 /* how long the end of a killed program is waited for */
+
 /* What the program is told: where the credential is for, and that no person is there. */
 static char *format_info(const struct kube_access *a)
 {
@@ -65,10 +67,24 @@ static void read_output(int fd, struct strbuf *b, int64_t deadline)
     }
 }
 
+/* Ends the program, and what it started in its group. It may have left that group, and one that
+ * hangs in the kernel ends when that lets it go: then it is reaped by a later request. */
+static void end_program(pid_t pid)
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    int64_t deadline = clock_mono_ms() + END_MS;
+    kill(-pid, SIGKILL);
+    kill(pid, SIGKILL);
+    while (waitpid(pid, NULL, WNOHANG) == 0 && clock_mono_ms() < deadline)
+        nanosleep(&pause, NULL);
+}
+
 static void answer_request(const struct kube_access *a, int sock)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(KUBE_PLUGIN_OUTPUT_MAX);
-    int fds[2], status = 0;
+    int fds[2];
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        continue;
     if (pipe2(fds, O_CLOEXEC) < 0)
         _exit(1);
     pid_t pid = fork();
@@ -79,8 +95,7 @@ static void answer_request(const struct kube_access *a, int sock)
     close(fds[1]);
     if (pid > 0) {
         read_output(fds[0], &b, clock_mono_ms() + KUBE_PLUGIN_TIMEOUT_MS);
-        kill(-pid, SIGKILL); /* nothing of it stays */
-        waitpid(pid, &status, 0);
+        end_program(pid); /* nothing of it stays */
     }
     close(fds[0]);
     if (send(sock, b.len ? b.data : "-", b.len ? b.len : 1, MSG_NOSIGNAL) < 0)

@@ -160,13 +160,24 @@ static json_t *format_id_mappings(const struct oci_config *c)
     return a;
 }
 
-static json_t *format_namespaces(void)
+bool oci_copies_network(const struct child_order *o)
+{
+    return o->flags & PLAN_ADDRESSES && oci_flavour((enum oci_backend)o->backend)->copy_network;
+}
+
+/* Where the runtime takes the network of its namespace over, that is the launcher's, in which the
+ * link is already. */
+static json_t *format_namespaces(const struct oci_config *c)
 {
     static const char *const types[] = {"pid",   "network", "ipc",    "uts",
                                         "mount", "user",    "cgroup", NULL};
     json_t *a = json_array();
-    for (const char *const *t = types; *t; t++)
-        json_array_append_new(a, json_pack("{s:s}", "type", *t));
+    for (const char *const *t = types; *t; t++) {
+        json_t *entry = json_pack("{s:s}", "type", *t);
+        if (strcmp(*t, "network") == 0 && oci_copies_network(c->order))
+            json_object_set_new(entry, "path", json_string("/proc/self/ns/net"));
+        json_array_append_new(a, entry);
+    }
     return a;
 }
 
@@ -202,7 +213,7 @@ static json_t *linux_section(const struct oci_config *c)
 {
     json_t *l = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uidMappings",
                           format_id_mappings(c), "gidMappings", format_id_mappings(c), "namespaces",
-                          format_namespaces(), "resources", format_resources(c), "maskedPaths",
+                          format_namespaces(c), "resources", format_resources(c), "maskedPaths",
                           format_strings(mount_proc_masked), "readonlyPaths",
                           format_strings(mount_proc_read_only), "seccomp",
                           oci_seccomp_new(oci_flavour(c->backend)->takes_filter));

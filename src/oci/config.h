@@ -3,6 +3,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/oci.h"
@@ -20,6 +21,9 @@ struct sock_fprog;
  * can, for the runner to apply to itself. */
 #define OCI_FILTER_FD      5
 #define OCI_FILTER_FD_TEXT "5"
+
+/* Whether the sandbox's kernel takes over the network that its launcher is in. */
+bool oci_copies_network(const struct child_order *o);
 
 /* What a bundle is made from. */
 struct oci_config {

@@ -136,6 +136,8 @@ static void build_bundle(const struct launcher *l, const char *cgroup)
     mount_root(l, tool_id);
     child_must(oci_mount_host_dirs(o, l->trees.mounts, tool_id), "attach a mount", WALL_FILESYSTEM);
     child_must(write_config(l, cgroup), "write config.json", -1);
+    if (oci_copies_network(o))
+        child_must(oci_mount_over_settings(), "cover settings of the network", WALL_NETWORK);
 }
 
 static pid_t read_pid(void)

@@ -32,6 +32,7 @@ struct image_upper;
 #define OCI_IMAGE      OCI_DIR "/image"
 #define OCI_BUNDLE     OCI_DIR "/bundle"
 #define OCI_STATE      OCI_DIR "/state"
+#define OCI_PROC       OCI_DIR "/proc"
 #define OCI_PID_PATH   OCI_DIR "/pid"
 #define OCI_KVM_DEVICE OCI_DIR "/kvm" /* for a runtime whose platform needs it */
 
@@ -55,6 +56,8 @@ int oci_mount_root(const struct child_order *o);
 int oci_mount_image(const struct child_order *o, int image_fd, struct image_upper *u,
                     const uint32_t ids[3]);
 int oci_mount_host_dirs(const struct child_order *o, const int *mount_fds, uint32_t tool_id);
+/* Before a runtime starts that takes the launcher's network over. */
+int oci_mount_over_settings(void);
 
 /* --- overlay.c: plain paths of ours, and the sandbox's ids on the host: whose rights it has. */
 struct oci_overlay {

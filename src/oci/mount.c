@@ -192,3 +192,20 @@ int oci_mount_host_dirs(const struct child_order *o, const int *mount_fds, uint3
     }
     return r;
 }
+
+/* runsc takes a namespace in which it sees this directory's rmem_default for the host's own, and
+ * refuses to take its links over. Linux shows the file in every network namespace since 6.9.
+ * runsc's processes mount a /proc of their own, which the kernel lets a user namespace do only
+ * where all of one can be seen already: so there is another without a cover. */
+int oci_mount_over_settings(void)
+{
+    int r = fd_make_dir_at(AT_FDCWD, OCI_PROC, 0755);
+    if (r < 0)
+        return r;
+    if (mount("proc", OCI_PROC, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+        return -errno;
+    return mount("settings", "/proc/sys/net/core", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+                 "size=4k,mode=0555") < 0
+               ? -errno
+               : 0;
+}

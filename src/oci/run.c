@@ -27,12 +27,12 @@
 #define ARGS_MAX        32
 #define PLATFORM_TRY_MS 1500
 
-static void exec_runtime(const char *program, const struct oci_flavour *f, bool shared,
-                         const char *platform) __attribute__((noreturn));
+static void exec_runtime(const struct launcher *l, const char *platform) __attribute__((noreturn));
 
-static void exec_runtime(const char *program, const struct oci_flavour *f, bool shared,
-                         const char *platform)
+static void exec_runtime(const struct launcher *l, const char *platform)
 {
+    const struct oci_flavour *f = launcher_flavour(l);
+    const char *program = l->start->programs[l->order.backend];
     static const char *const run[] = {"--log",      LOG_PATH,     "run",
                                       "--detach",   "--bundle",   OCI_BUNDLE,
                                       "--pid-file", OCI_PID_PATH, NULL};
@@ -48,7 +48,9 @@ static void exec_runtime(const char *program, const struct oci_flavour *f, bool 
     argv[n++] = state;
     for (const char *const *o = f->options; *o; o++)
         argv[n++] = *o;
-    if (f->unshared && !shared)
+    if (f->no_network)
+        argv[n++] = oci_copies_network(&l->order) ? f->copy_network : f->no_network;
+    if (f->unshared && !l->order.n_mounts)
         argv[n++] = f->unshared;
     if (platform)
         argv[n++] = platform;
@@ -117,7 +119,7 @@ static pid_t start_runtime(const struct launcher *l, const char *platform)
     if (pid == 0 && !f->own_kernel && pass_filter(&l->filter) < 0)
         _exit(126);
     if (pid == 0)
-        exec_runtime(l->start->programs[l->order.backend], f, l->order.n_mounts > 0, platform);
+        exec_runtime(l, platform);
     return pid;
 }
 

@@ -75,9 +75,11 @@ struct sandbox {
     bool end_is_told;  /* in words, by the runtime */
     struct list waiters_ready, waiters_gone;
     struct list node, idle_node, dirty_node, retired_node, expiring_node;
-    struct list lost_node; /* in manager->lost while its connection is being made again */
-    int64_t lost_ms;       /* since when; 0: it is not */
-    int64_t ask_again_ms;  /* when the runtime is asked for another one at the latest */
+    struct list lost_node;   /* in manager->lost while its connection is being made again */
+    int64_t lost_ms;         /* since when; 0: it is not */
+    int64_t ask_again_ms;    /* when the runtime is asked for another one at the latest */
+    int64_t breaks_since_ms; /* the minute in which n_breaks connections ended */
+    uint32_t n_breaks;
     int64_t retired_ms;
     int64_t created_ns, created_ms, last_exec_ns, idle_since_ms;
     int holds; /* running execs and open streams */

@@ -11,7 +11,9 @@
  * new connection which execs it knows (sandbox_runner()), so that nothing overtakes that account.
  *
  * The loss lasts from the end of a connection until the runner's account is complete on another
- * one, however many are tried. After reconnect_timeout the sandbox has crashed. Connections from
+ * one, however many are tried. After reconnect_timeout the sandbox has crashed. A runner that
+ * gives its account and leaves again, in a loop, never loses for long and costs a connection each
+ * time: more than reconnects_per_minute of them are a crash, too. Connections from
  * and to the inside (gateway-stream.c, port-stream.c) carry no offsets that outlive theirs: they
  * end with it, and new ones wait. A runner that breaks the protocol is a dead sandbox as ever. */
 #include <errno.h>
@@ -25,7 +27,8 @@
 #include "base/log.h"
 #include "sandbox/internal.h"
 
-#define SIGNALS_KEPT 16   /* of one exec: as many as its runner knows the ids of */
+#define SIGNALS_KEPT 16 /* of one exec: as many as its runner knows the ids of */
+#define MINUTE_MS    60000
 #define ASK_AGAIN_MS 5000 /* a runtime that has not answered is asked again after this */
 
 struct exec_sent {
@@ -111,10 +114,29 @@ static bool sandbox_lives(const struct sandbox *sb)
            (sb->state == SANDBOX_CREATING || sb->state == SANDBOX_READY);
 }
 
+/* Whether this end of a connection is one too many. */
+static bool sandbox_breaks_too_often(struct sandbox *sb)
+{
+    int64_t now = clock_mono_ms();
+    if (!sb->n_breaks || now - sb->breaks_since_ms >= MINUTE_MS) {
+        sb->breaks_since_ms = now;
+        sb->n_breaks = 0;
+    }
+    return ++sb->n_breaks > sb->manager->options.config.reconnects_per_minute;
+}
+
 void sandbox_lose(struct sandbox *sb, const char *why)
 {
+    char too_often[160];
     if (!sandbox_lives(sb) || !sandbox_may_lose(sb)) {
         sandbox_break(sb, why);
+        return;
+    }
+    if (sandbox_breaks_too_often(sb)) {
+        snprintf(too_often, sizeof(too_often),
+                 "its runner left %u times in a minute (reconnects_per_minute), the last time: %s",
+                 sb->n_breaks, why);
+        sandbox_break(sb, too_often);
         return;
     }
     sandbox_ref(sb); /* what hears of its streams may delete it */

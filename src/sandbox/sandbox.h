@@ -66,7 +66,8 @@ struct manager_config {
     uint64_t idle_ttl_ms;  /* 0: never */
     uint64_t retention_ms; /* of finished execs */
     uint64_t create_timeout_ms;
-    uint64_t reconnect_timeout_ms; /* without a connection to its runner, where those may break */
+    uint64_t reconnect_timeout_ms;  /* without a connection to its runner, where those may break */
+    uint32_t reconnects_per_minute; /* of one sandbox, before that counts as a crash */
     uint32_t drain_grace_ms, kill_grace_ms;
     uint32_t network_records_per_minute; /* of one sandbox's proxy, one by one */
 };

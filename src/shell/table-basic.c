@@ -55,7 +55,7 @@ static const struct shell_program rows[] = {
      "--reference:< --set:! --utc --universal --resolution"},
     {"sleep true false", 0, 0, ""},
     {"seq", 0, 0, "-0123456789w -fs: --format: --separator: --equal-width"},
-    {"mkdir", WRITES, 0, "-pv -m: -Z? --parents --verbose --mode: --context?"},
+    {"mkdir", WRITES, 0, "-pvZ -m: --parents --verbose --mode: --context?"},
     {"rmdir", WRITES, 0, "-pv --parents --verbose --ignore-fail-on-non-empty"},
     {"touch", WRITES, 0,
      "-acfhm -dt: -r:< --no-create --date: --no-dereference --reference:< --time:"},
@@ -135,9 +135,25 @@ static const struct shell_program rows[] = {
      "-0123456789ABcdDeFfghjJklLmnopqrRsSuvVwWxXyz@ -bitP: -T! --unzip-command:! --recurse-paths "
      "--exclude: --include: --quiet --verbose --test!"},
     {"unzip", WRITES, 0, "-aAbBcCfjJKlLnopqtTuUvVWXzZ -P: -d:> -x:"},
-    {"gzip gunzip zcat bzip2 bunzip2 xz unxz xzcat zstd unzstd zstdcat lz4", WRITES, 0,
-     "-123456789acdefghklLnNqrtvVzT -S: --stdout --to-stdout --decompress --uncompress --force "
-     "--keep --list --no-name --name --quiet --recursive --suffix: --synchronous --test --verbose "
-     "--fast --best --compress --threads: --ultra --rm"},
+    {"gzip gunzip zcat", WRITES, 0,
+     "-123456789acdfklnNqrtvx -S: -hLV. --ascii --stdout --to-stdout --decompress --uncompress "
+     "--force --keep --list --license. --no-name --name --quiet --recursive --rsyncable --suffix: "
+     "--synchronous --test --verbose --fast --best"},
+    {"bzip2 bunzip2 bzcat", WRITES, 0,
+     "-123456789cdfkqstvz -hLV. --stdout --decompress --compress --force --keep --quiet --small "
+     "--test --verbose --license. --fast --best"},
+    {"xz unxz xzcat", WRITES, 0,
+     "-0123456789acdefklqQtvz -CFMST: -hHV. --stdout --to-stdout --decompress --uncompress "
+     "--compress --extreme --force --keep --list --no-sparse --no-warn --quiet --suffix: --test "
+     "--threads: --verbose --format: --check: --memlimit: --memory: --block-size: --files?< "
+     "--files0?<"},
+    {"zstd unzstd zstdcat", WRITES, 0,
+     "-0123456789cCdfklqrtvz -TM? -D:< -o:> -hHV. --stdout --decompress --uncompress --compress "
+     "--force --keep --list --quiet --recursive --rm --test --threads? --ultra --fast? --long? "
+     "--single-thread --verbose --no-progress --progress --format? --filelist:< "
+     "--output-dir-flat:> --output-dir-mirror:>"},
+    {"lz4 unlz4 lz4cat", WRITES, 0,
+     "-0123456789cdfklmqrtvz -B? -D:< -hHV. --stdout --decompress --uncompress --compress --force "
+     "--keep --list --quiet --rm --test --verbose --fast? --best"},
 };
 const struct shell_table shell_table_basic = {rows, ELEMENTS(rows)};

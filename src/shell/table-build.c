@@ -22,10 +22,10 @@ static const struct shell_program rows[] = {
     {"ninja ninja-build samu", WRITES | PROGRAM_TARGETS, 0,
      "-nv -C:/ -f:< -dkljw: -t:! --quiet --verbose"},
     {"cmake", WRITES, 0,
-     "-LHN -S: -B:> -D: -U: -C:! -G: -T:! -A: -W: -P:! -E! --build: --install: --preset? "
+     "-HN -L? -S: -B:> -D: -U: -C:! -G: -T:! -A: -W: -P:! -E! --build: --install: --preset: "
      "--toolchain:! --fresh --config: --target: -t: -j? --parallel? --clean-first --verbose -v "
-     "--prefix:> --component: --strip --graphviz:> --log-level? --trace --trace-expand "
-     "--debug-output --warn-uninitialized --no-warn-unused-cli --list-presets? --workflow --open! "
+     "--prefix:> --component: --strip --graphviz:> --log-level: --trace --trace-expand "
+     "--debug-output --warn-uninitialized --no-warn-unused-cli --list-presets? --workflow --open:! "
      "--find-package! --install-prefix:> --log-context --debug-find"},
     {"ctest", WRITES, 0,
      "-VQNF -j? -RELI: -C: -D:! -S:! -T:! -M:! --verbose --extra-verbose --output-on-failure "

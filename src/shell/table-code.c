@@ -11,7 +11,7 @@ static const struct shell_program rows[] = {
      "-bBdEIOPqRsSuvxtJ -hV. -i! -c:! -m:% -W: -X: -Q: --check-hash-based-pycs:"},
     {"ipython bpython ptpython", SCRIPT, 0, "-i! -c:! -m:%"},
     {"perl", SCRIPT, 0,
-     "-cstTuUwWXfSla -v. -V?. -0? -e:! -E:! -M:! -m:! -I:! -d?! -D? -C? -F? -i? -n! -p! -x?"},
+     "-cstTuUwWXfSa -l? -v. -V?. -0? -e:! -E:! -M:! -m:! -I:! -d?! -D? -C? -F? -i? -n! -p! -x?"},
     {"ruby jruby", SCRIPT, 0,
      "-acdlswvyU -h. -e:! -r:! -I:! -n! -p! -S -T? -W? -x? -i? -C:/ -E: -K? -F? -0? --yjit --jit "
      "--disable: --enable: --encoding: --verbose --copyright."},
@@ -64,7 +64,10 @@ static const struct shell_program rows[] = {
     {"elixir iex", SCRIPT, 0, "-er:! -pa:! -S: --eval:! --rpc-eval:! --no-halt --require:!"},
     {"groovy scala osascript swift kotlin", SCRIPT, 0, "-e:! -lJ:!"},
     {"tclsh wish expect", SCRIPT, 0, "-c:! -f: -d -n -b"},
-    {"qjs duk mujs racket sbcl clisp ghci runghc ocaml crystal nim zig raku gjs jjs nashorn bc "
+    {"bc", SCRIPT, 0,
+     "-lqsw -hv. -i! -e:! -f:! --mathlib --quiet --standard --warn --interactive! --expression:! "
+     "--file:!"},
+    {"qjs duk mujs racket sbcl clisp ghci runghc ocaml crystal nim zig raku gjs jjs nashorn "
      "erl escript gforth picolisp tcc-run",
      SCRIPT, 0, "-e:! -E:! --eval:! -i! -l:! -q"},
 };

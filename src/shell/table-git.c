@@ -6,24 +6,27 @@
 #define GIT PROGRAM_NEGATES
 
 #define COLUMNS " --column? --color? --abbrev?"
-#define DIFF                                                                                       \
-    " -0123456789abpRsuwWz -DBMCUX? -GSIOl: --patch --no-patch --unified? --function-context "     \
-    "--raw "                                                                                       \
-    "--patch-with-raw --patch-with-stat --numstat --shortstat --dirstat? --cumulative "            \
-    "--dirstat-by-file? --check --summary --name-only --name-status --stat? --stat-width: "        \
-    "--stat-name-width: --stat-graph-width: --stat-count: --compact-summary --binary "             \
-    "--full-index --ws-error-highlight: --src-prefix: --dst-prefix: --line-prefix: --no-prefix "   \
-    "--default-prefix --inter-hunk-context: --output-indicator-new: --output-indicator-old: "      \
+#define DIFF_FORMAT                                                                                \
+    " -0123456789abDpRsuwWz -BMCUX? -GSIOl: --patch --no-patch --unified? "                        \
+    "--function-context --raw --patch-with-raw --patch-with-stat --numstat --shortstat "           \
+    "--dirstat? --cumulative --dirstat-by-file? --check --summary --name-only "                    \
+    "--name-status --stat? --stat-width: --stat-name-width: --stat-graph-width: "                  \
+    "--stat-count: --compact-summary --binary --full-index --ws-error-highlight: "                 \
+    "--src-prefix: --dst-prefix: --line-prefix: --no-prefix --default-prefix "                     \
+    "--inter-hunk-context: --output-indicator-new: --output-indicator-old: "                       \
     "--output-indicator-context: --break-rewrites? --find-renames? --irreversible-delete "         \
     "--find-copies? --find-copies-harder --no-renames --renames --rename-empty --follow "          \
     "--minimal --ignore-all-space --ignore-space-change --ignore-space-at-eol "                    \
     "--ignore-cr-at-eol --ignore-blank-lines --ignore-matching-lines: --indent-heuristic "         \
     "--patience --histogram --diff-algorithm: --anchored: --word-diff? --word-diff-regex: "        \
-    "--color-words? --color-moved? --color-moved-ws: --relative? --text --exit-code --quiet "      \
-    "--ext-diff! --textconv! --ignore-submodules? --submodule? --ita-invisible-in-index "          \
-    "--ita-visible-in-index --pickaxe-all --pickaxe-regex --rotate-to: --skip-to: "                \
-    "--find-object: --diff-filter: --output:> --color? --abbrev? --merge-base --cached --staged "  \
-    "--no-index --base --ours --theirs --remerge-diff --combined-all-paths --diff-merges: --cc -c"
+    "--color-words? --color-moved? --color-moved-ws: --relative? --text --exit-code "              \
+    "--quiet --ext-diff! --textconv! --ignore-submodules? --submodule? "                           \
+    "--ita-invisible-in-index --ita-visible-in-index --pickaxe-all --pickaxe-regex "               \
+    "--rotate-to: --skip-to: --find-object: --diff-filter: --output:> --color? --abbrev?"
+#define DIFF                                                                                       \
+    DIFF_FORMAT                                                                                    \
+    " --merge-base --cached --staged --no-index --base --ours --theirs --remerge-diff "            \
+    "--combined-all-paths --diff-merges: --cc -c"
 #define LOG                                                                                        \
     DIFF " -gitqvmFEP -Ln: --source --use-mailmap --mailmap --clear-decorations --decorate-refs: " \
          "--decorate-refs-exclude: --decorate? --oneline --graph --pretty? --format: "             \
@@ -72,20 +75,24 @@ static const struct shell_program rows[] = {
      "--null "
      "--untracked-files? --ignored? --ignore-submodules? --no-renames --find-renames? "
      "--renames" COLUMNS},
-    {"git.log git.whatchanged git.show git.rev-list git.reflog git.shortlog", GIT, 0,
-     LOG " -es --numbered --summary --email --group: --count --objects"},
+    {"git.log git.whatchanged git.show git.rev-list git.reflog", GIT, 0,
+     LOG " -es --count --objects"},
+    {"git.shortlog", GIT, 0,
+     "-nsec -w? --numbered --summary --email --committer --group: --format: --all --branches? "
+     "--tags? --remotes? --max-count: --since: --after: --until: --before: --author: --grep: "
+     "--merges --no-merges --first-parent --date: --not --use-mailmap --mailmap"},
     {"git.diff git.diff-tree git.diff-index git.diff-files", GIT, 0, DIFF " -mrt --root --stdin"},
     {"git.range-diff", GIT, 0, DIFF " --creation-factor: --no-dual-color --left-only --right-only"},
     {"git.branch", GIT, 0,
-     "-vqtrafdDmMcCli -u: --verbose --quiet --track? --set-upstream --set-upstream-to: "
-     "--unset-upstream --remotes --contains? --no-contains? --with: --without: --all --delete "
+     "-vqrafdDmMcCli -u: -t? --verbose --quiet --track? --set-upstream --set-upstream-to: "
+     "--unset-upstream --remotes --contains: --no-contains: --with: --without: --all --delete "
      "--move "
-     "--copy --list --show-current --create-reflog --edit-description --force --merged? "
-     "--no-merged? --sort: --points-at: --ignore-case --recurse-submodules --format:" COLUMNS},
+     "--copy --list --show-current --create-reflog --edit-description --force --merged: "
+     "--no-merged: --sort: --points-at: --ignore-case --recurse-submodules --format:" COLUMNS},
     {"git.tag", GIT, 0,
      "-ladvsfei -muF: -n? --list --delete --verify --annotate --message: --file:< --edit --sign "
-     "--cleanup: --local-user: --force --create-reflog --contains? --no-contains? --merged? "
-     "--no-merged? --sort: --points-at? --format: --ignore-case" COLUMNS},
+     "--cleanup: --local-user: --force --create-reflog --contains: --no-contains: --merged: "
+     "--no-merged: --sort: --points-at: --format: --ignore-case" COLUMNS},
     {"git.add git.stage", GIT, 0,
      "-nvipefuNA --dry-run --verbose --interactive --patch --edit --force --update --renormalize "
      "--intent-to-add --all --ignore-removal --refresh --ignore-errors --ignore-missing --sparse "
@@ -96,8 +103,8 @@ static const struct shell_program rows[] = {
      "--template:< --edit --cleanup: --status --gpg-sign? --all --include --interactive --patch "
      "--only --dry-run --short --branch --ahead-behind --porcelain --long --null --amend "
      "--no-post-rewrite --untracked-files? --allow-empty --allow-empty-message --verify" PATHSPECS},
-    {"git.checkout", GIT, 0, "-dtl -bB: -23" CHECKOUT},
-    {"git.switch", GIT, 0, "-dt -cC: --create: --force-create: --discard-changes" CHECKOUT},
+    {"git.checkout", GIT, 0, "-dl -t? -bB: -23" CHECKOUT},
+    {"git.switch", GIT, 0, "-d -t? -cC: --create: --force-create: --discard-changes" CHECKOUT},
     {"git.restore", GIT, 0, "-SW23 -s: --source: --staged --worktree --ignore-unmerged" CHECKOUT},
     {"git.stash", GIT | PROGRAM_SUBS, 0,
      "-pkqauS -m: --patch --keep-index --quiet --all --include-untracked --message: "
@@ -133,7 +140,7 @@ static const struct shell_program rows[] = {
      "--signed? --atomic --push-option: --ipv4 --ipv6"},
     {"git.clone", GIT, 0,
      "-vqnls46 -job: -u:! -c:! --verbose --quiet --progress --reject-shallow --no-checkout --bare "
-     "--mirror --local --no-hardlinks --shared --recurse-submodules? --recursive --naked "
+     "--mirror --local --no-hardlinks --shared --recurse-submodules? --recursive? --naked "
      "--checkout --tags --jobs: --template:! "
      "--reference: --reference-if-able: --dissociate --origin: --branch: --upload-pack:! --depth: "
      "--shallow-since: --shallow-exclude: --single-branch --no-tags --shallow-submodules "
@@ -171,7 +178,7 @@ static const struct shell_program rows[] = {
      "--batch-command? --batch-all-objects --buffer --follow-symlinks --unordered --textconv! "
      "--filters! --path:"},
     {"git.blame git.annotate", GIT, 0,
-     "-bcdflnpstweMC0123456789h -LS: --incremental --root --show-stats --progress --score-debug "
+     "-bcdflnpstwe0123456789h -LS: -MC? --incremental --root --show-stats --progress --score-debug "
      "--show-name "
      "--show-number --porcelain --line-porcelain --show-email --ignore-rev: --ignore-revs-file:< "
      "--color-lines --color-by-age --minimal --contents:< --abbrev? --date: --since: --reverse "
@@ -192,7 +199,7 @@ static const struct shell_program rows[] = {
      GIT, 0,
      "-avqdHn --all --octopus --is-ancestor --independent --fork-point --verify --heads --tags "
      "--head --hash? --abbrev? --dereference --quiet --sort: --format: --count: --points-at: "
-     "--merged? --no-merged? --contains? --verbose --human-readable --short --stdin "
+     "--merged: --no-merged: --contains: --no-contains: --verbose --human-readable --short --stdin "
      "--build-options "
      "--no-index --non-matching --name-only --refs: --always --delete"},
     {"git.remote", GIT | PROGRAM_SUBS, 0, "-v --verbose"},
@@ -230,11 +237,13 @@ static const struct shell_program rows[] = {
      "--patch-format: --continue --resolved --skip --abort --quit --show-current-patch? "
      "--committer-date-is-author-date --ignore-date --rerere-autoupdate --gpg-sign? --empty:"},
     {"git.format-patch", GIT, 0,
-     LOG " -kN -o:> --numbered --stdout --cover-letter --numbered-files --suffix: --start-number: "
-         "--reroll-count: --filename-max-length: --rfc? --subject-prefix: --output-directory:> "
-         "--keep-subject --zero-commit --signoff --ignore-if-in-upstream --add-header: --to: --cc: "
-         "--from? --in-reply-to: --attach? --inline? --thread? --signature: --base: "
-         "--signature-file:< --progress --interdiff: --range-diff: --creation-factor:"},
+     "-nqp -v: --base: --cc: --rfc? --signoff --quiet" DIFF_FORMAT
+     " --max-count: --since: --until: --root -kN -o:> --numbered --stdout --cover-letter "
+     "--numbered-files --suffix: --start-number: --reroll-count: --filename-max-length: "
+     "--subject-prefix: --output-directory:> --keep-subject --zero-commit "
+     "--ignore-if-in-upstream --add-header: --to: --from? --in-reply-to: --attach? "
+     "--inline? --thread? --signature: --signature-file:< --progress --interdiff: "
+     "--range-diff: --creation-factor:"},
     {"git.archive", GIT, 0,
      "-v0123456789l -o:> --output:> --format: --list --verbose --prefix: "
      "--add-file:< --remote:! --exec:! --worktree-attributes --mtime:"},

@@ -11,7 +11,8 @@ static const struct shell_program rows[] = {
      "-bcdegprtwx -nq: --beep --color --differences? --errexit --chgexit --interval: --precise "
      "--no-rerun --no-title --exec --no-wrap --equexit:"},
     {"ssh", FIRST, 0, "-46AaCfGgKkMNnqsTtVvXxYy -BbcDeIiJLlmOpQRWw: -E:> -S: -F:! -o:!"},
-    {"scp sftp", 0, 0, "-346ABCpqrTvaNf -cilPRXbsJ: -S:! -o:! -F:! -D:!"},
+    {"scp", 0, 0, "-346ABCOpqRrsTv -ciJlPX: -S:! -o:! -F:! -D:!"},
+    {"sftp", 0, 0, "-46AaCfNpqrv -BciJlPRX: -b:! -S:! -s:! -o:! -F:! -D:!"},
     {"rsync", 0, 0,
      "-0468abcdghHiklmnopqrstuvxyzACDEFIKLNOPRSUWX -BfMT: -e:! --rsh:! --rsync-path:! --archive "
      "--verbose --quiet --recursive --relative --update --links --copy-links --perms --times "
@@ -51,7 +52,7 @@ static const struct shell_program rows[] = {
     {"openssl", PROGRAM_OPAQUE | PROGRAM_SINGLE, 0, "-engine:! -provider:! -provider-path:!"},
     {"man", 0, 0, "-kfwaK -s: -P:! -H?! -l --pager:! --html?! --all --where --path --locale:"},
     {"nc ncat netcat", 0, 0,
-     "-46klnNuvzZUdhrtDC -iIOpPqsTVwXxb: -e:! -c:! --exec:! --sh-exec:! --lua-exec:!"},
+     "-46klnNuvzZUdhrtDC -iIOpPqsTVwXx: -e:! -c:! --exec:! --sh-exec:! --lua-exec:!"},
     {"nmap", PROGRAM_OPAQUE, 0, ""},
     {"tcpdump", 0, 0, "-ADeflLnNpqStuvxX -cBCiGWsyTFEm: -w:> -r:< -z:!"},
     {"hash", 0, 0, "-rlt -d: -p:!"},

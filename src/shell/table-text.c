@@ -44,12 +44,17 @@ static const struct shell_program rows[] = {
     {"join", 0, 0,
      "-iz -12aeojtv: --ignore-case --check-order --nocheck-order --header --zero-terminated"},
     {"paste", 0, 0, "-sz -d: --serial --delimiters: --zero-terminated"},
-    {"fold fmt expand unexpand", 0, 0,
-     "-bscuai0123456789 -wtgp: --bytes --spaces --width: --tabs: --all --initial --first-only "
-     "--crown-margin --prefix: --split-only --tagged-paragraph --uniform-spacing --goal:"},
+    {"fold", 0, 0, "-bs0123456789 -w: --bytes --spaces --width:"},
+    {"fmt", 0, 0,
+     "-cstu0123456789 -pwg: --crown-margin --prefix: --split-only --tagged-paragraph "
+     "--uniform-spacing --width: --goal:"},
+    {"expand unexpand", 0, 0, "-ai0123456789 -t: --all --initial --first-only --tabs:"},
     {"column", 0, 0,
-     "-etxnJL -cdosNEHORTWlir: --table --separator: --output-separator: --table-columns: --json "
-     "--output-width: --fillrows --table-name: --table-right: --table-hide: --table-noheadings"},
+     "-tdexJL -nONlEHRTWripcos: --table --table-name: --table-order: --table-columns: "
+     "--table-columns-limit: --table-noextreme: --table-noheadings --table-header-repeat "
+     "--table-hide: --table-right: --table-truncate: --table-wrap: --keep-empty-lines --json "
+     "--tree: --tree-id: --tree-parent: --output-width: --output-separator: --separator: "
+     "--fillrows"},
     {"split csplit", PROGRAM_WRITES, 0,
      "-dekqsuxz -abClnft: --bytes: --number: --lines: --line-bytes: --numeric-suffixes? "
      "--hex-suffixes? --suffix-length: --additional-suffix: --filter:! --elide-empty-files "
@@ -81,8 +86,8 @@ static const struct shell_program rows[] = {
      "--quiet --regex-size-limit: --regexp: --replace: --search-zip --smart-case --sort: --sortr: "
      "--stats --stop-on-nonmatch --text --threads: --trim --type: --type-add: --type-clear: "
      "--type-list --type-not: --unrestricted --vimgrep --with-filename --word-regexp"},
-    {"diff cmp sdiff", 0, 0,
-     "-0123456789aBbcdefilnNpqrsTtuwyZEv -CDFILSUWxX: --brief --report-identical-files --context? "
+    {"diff", 0, 0,
+     "-0123456789aBbcdefHinNpPqrsTtuwyZEv -CDFILSUWx: -X:< -l! --brief --report-identical-files --context? "
      "--unified? --ed --rcs --side-by-side --width: --left-column --suppress-common-lines "
      "--show-c-function --show-function-line: --label: --expand-tabs --initial-tab --tabsize: "
      "--suppress-blank-empty --paginate! --recursive --no-dereference --new-file "
@@ -92,17 +97,32 @@ static const struct shell_program rows[] = {
      "--ignore-blank-lines --ignore-matching-lines: --text --strip-trailing-cr --ifdef: "
      "--line-format: --old-line-format: --new-line-format: --unchanged-line-format: "
      "--old-group-format: --new-group-format: --changed-group-format: --unchanged-group-format: "
-     "--minimal --horizon-lines: --speed-large-files --color? --palette: --normal --bytes: "
-     "--ignore-initial: --print-bytes --silent --quiet --verbose"},
+     "--minimal --horizon-lines: --speed-large-files --color? --palette: --normal"},
+    {"cmp", 0, 0,
+     "-bcls -in: -v. --print-bytes --print-chars --ignore-initial: --verbose --bytes: --quiet "
+     "--silent"},
+    {"sdiff", 0, 0,
+     "-aBbdEHilstWZ -Iw: -v. -o:> --output:> --diff-program:! --ignore-case "
+     "--ignore-tab-expansion --ignore-trailing-space --ignore-space-change --ignore-all-space "
+     "--ignore-blank-lines --ignore-matching-lines: --strip-trailing-cr --text --width: "
+     "--left-column --suppress-common-lines --expand-tabs --tabsize: --minimal "
+     "--speed-large-files"},
     {"md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum", 0, 0,
      "-bctwzrs -al: --binary --check --tag --text --zero --ignore-missing --quiet --status "
      "--strict "
      "--warn --algorithm: --untagged --length: --raw --base64 --debug"},
     {"base64 base32 basenc", 0, 0,
      "-di -w: --decode --ignore-garbage --wrap: --base64 --base64url --base32 --base16"},
-    {"od hexdump strings", 0, 0,
-     "-abcCdfhiloOsvwxe -AjNStnT: --address-radix: --format: --skip-bytes: --read-bytes: "
-     "--output-duplicates --width? --all --bytes: --radix: --encoding: --canonical"},
+    {"od", 0, 0,
+     "-abcdfilosvx -AjNSt: -w? --address-radix: --endian: --skip-bytes: --read-bytes: --strings? "
+     "--format: --output-duplicates --width? --traditional"},
+    {"hexdump hd", 0, 0,
+     "-bcCdovx -ens: -L? -f:< -hV. --one-byte-octal --one-byte-char --canonical "
+     "--two-bytes-decimal --two-bytes-octal --two-bytes-hex --color? --format: --format-file:< "
+     "--length: --skip: --no-squeezing"},
+    {"strings", 0, 0,
+     "-adfwo -ntTesU: -hvV. --all --data --print-file-name --bytes: --radix: "
+     "--include-all-whitespace --target: --encoding: --unicode: --output-separator:"},
     {"xxd", PROGRAM_PREFIX | PROGRAM_SECOND, 0,
      "-a -b -C -e -E -i -p -ps -r -u -v -d -c: -cols: -g: -l: -len: -n: -o: -R: -s: -seek: "
      "-autoskip "

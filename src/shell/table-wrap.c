@@ -63,7 +63,7 @@ static const struct shell_program rows[] = {
     {"fakeroot fakeroot-ng fakechroot", SELF, 0, "-lib: -s:> -uhv --lib: --faked: -f:!"},
     {"rlwrap", SELF, 0, "-aAbcCdDefghHilmMnNopPqrRsStTvVwWz:!"},
     {"strace", SELF, 0,
-     "-cCdDfFhiknqrtTvVwxyYzZ -aeEIOPsSuUXb: -o:> -p! --output:> --trace: --attach! "
+     "-cCdDfFhiknqrtTvVwxyYzZ -aeEIOPsSuUXb: -o:> -p:! --output:> --trace: --attach:! "
      "--follow-forks"},
     {"ltrace", SELF, 0, "-bcCfhiLrStTV -aAeFlnsuwx: -o:> -p! --output:>"},
     {"valgrind", SELF, 0,
@@ -76,7 +76,8 @@ static const struct shell_program rows[] = {
      "--pipe "
      "--quiet --wait --collect --setenv: --uid: --gid: --slice: --on-calendar: --shell!"},
     {"systemd-inhibit", SELF, 0, "--what: --who: --why: --mode: --list. --no-pager --no-legend"},
-    {"prlimit", SELF, 0, "-po: -cdeflmnqrstuvxiy? --pid! --output: --noheadings --raw --verbose"},
+    {"prlimit", SELF, 0,
+     "-p:! -o: -cdeflmnqrstuvxiy? --pid:! --output: --noheadings --raw --verbose"},
     {"dbus-run-session", SELF, 0, "--config-file:! --dbus-daemon:!"},
     {"dbus-launch", SELF, 0, "--exit-with-session --sh-syntax --csh-syntax --autolaunch:"},
     {"xvfb-run", SELF, 0,

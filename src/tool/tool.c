@@ -2,6 +2,7 @@
 /* The table of tools and how each one's arguments become something to run. */
 #include "tool/tool.h"
 
+#include <stdarg.h>
 #include <string.h>
 #include <strings.h>
 
@@ -14,20 +15,25 @@
 
 #define TOOL_NET_PATH    "/.mas/mas-tool-net"
 #define TOOL_ARGV_MAX    1024
+#define BUILT_ARGV_MAX   8           /* words of a command that a tool is */
 #define CODE_IN_ARGV_MAX (96 * 1024) /* below the kernel's limit on one argument */
 
-static char **make_argv(const char *a, const char *b, const char *c)
+/* Of texts up to NULL, which are copied. */
+__attribute__((sentinel)) static char **make_argv(const char *first, ...)
 {
-    char **argv = xcalloc(4, sizeof(*argv));
-    const char *items[] = {a, b, c};
-    for (size_t i = 0; i < 3 && items[i]; i++)
-        argv[i] = xstrdup(items[i]);
+    char **argv = xcalloc(BUILT_ARGV_MAX + 1, sizeof(*argv));
+    size_t n = 0;
+    va_list rest;
+    va_start(rest, first);
+    for (const char *a = first; a && n < BUILT_ARGV_MAX; a = va_arg(rest, const char *))
+        argv[n++] = xstrdup(a);
+    va_end(rest);
     return argv;
 }
 
 static int build_runner_tool(const char *name, struct tool_command *ret)
 {
-    ret->argv = make_argv(name, NULL, NULL);
+    ret->argv = make_argv(name, NULL);
     return 0;
 }
 
@@ -78,7 +84,7 @@ static int build_url_tool(const json_t *args, struct tool_command *ret, struct e
     if (!url)
         return error_field(err, "url", "'url' is missing");
     parse_url(url, ret);
-    ret->argv = make_argv(TOOL_NET_PATH, NULL, NULL);
+    ret->argv = make_argv(TOOL_NET_PATH, NULL);
     return 0;
 }
 
@@ -90,7 +96,7 @@ static int build_web_search(const json_t *args, struct tool_command *ret, struct
         return r;
     if (!query)
         return error_field(err, "query", "'query' is missing");
-    ret->argv = make_argv(TOOL_NET_PATH, NULL, NULL);
+    ret->argv = make_argv(TOOL_NET_PATH, NULL);
     return 0;
 }
 
@@ -108,7 +114,7 @@ static int build_shell(const json_t *args, struct tool_command *ret, struct erro
     if (ret->argv && !ret->argv[0])
         return error_field(err, "argv", "'argv' is empty");
     if (command)
-        ret->argv = make_argv("/bin/sh", "-c", command);
+        ret->argv = make_argv("/bin/sh", "-c", command, NULL);
     return 0;
 }
 
@@ -128,7 +134,7 @@ int tool_build_code(const char *language, const char *code, struct tool_command 
         if (strcmp(language, languages[i].language) != 0)
             continue;
         if (strlen(code) <= CODE_IN_ARGV_MAX) {
-            ret->argv = make_argv(languages[i].program, languages[i].inline_flag, code);
+            ret->argv = make_argv(languages[i].program, languages[i].inline_flag, code, NULL);
         } else {
             /* The same for the same code: an approval of it must fit the next try. */
             char digest[AUDIT_DIGEST_SIZE];

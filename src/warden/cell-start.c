@@ -121,15 +121,29 @@ static void enter_running(struct cell *s)
     blanks_plan_refill(s->warden);
 }
 
+static int start_cell(struct cell *s);
+
+/* Whether the cell waits for its network before it gets its order. */
+static bool is_network_first(const struct cell *s)
+{
+    return s->plan.flags & PLAN_ADDRESSES && !s->net_done && s->ops->is_network_first &&
+           s->ops->is_network_first((enum oci_backend)s->plan.backend);
+}
+
 void cell_on_network(struct cell *s, int error, const char *why)
 {
+    bool first = is_network_first(s);
     if (s->state != CELL_STARTING || s->killed)
         return;
     if (error)
         return fail_start(s, error, WALL_NETWORK, why);
     s->net_done = true;
     s->mechanism[WALL_NETWORK] = MECHANISM_NFTABLES;
-    enter_running(s);
+    if (!first)
+        return enter_running(s);
+    int r = start_cell(s);
+    if (r < 0)
+        fail_start(s, r, -1, "start the sandbox");
 }
 
 void cell_take_over(struct cell *s)
@@ -372,6 +386,11 @@ static void cell_begin(struct cell *s)
     r = limits_apply(s, &s->plan, &s->limits, &reply);
     if (r < 0)
         return refuse_start(s, &reply, r);
+    if (is_network_first(s)) {
+        s->state = CELL_STARTING;
+        r = egress_attach(s);
+        return r < 0 ? fail_start(s, r, WALL_NETWORK, "a network by address") : (void)0;
+    }
     r = start_cell(s);
     if (r < 0)
         fail_start(s, r, -1, "start the sandbox");

@@ -63,6 +63,9 @@ struct cell_ops {
     /* Whether a sandbox of this backend takes PLAN_ADDRESSES: its process is in the network
      * namespace of its own that the sandbox has. NULL: none does. */
     bool (*has_addresses)(enum oci_backend b);
+    /* Whether that network has to be there before the order, because a kernel of the sandbox's own
+     * takes it over when it starts. NULL: it need not. */
+    bool (*is_network_first)(enum oci_backend b);
     /* Whether this plan asks for this kind. NULL: the kind of plans that no row takes. */
     bool (*takes)(const struct plan *p);
     /* Whether the host and the operator allow what this plan asks for; NULL: always. Returns -errno

@@ -606,9 +606,8 @@ def runner_of(d, box):
     """The host's number of the process that starts what runs in box."""
     mark = f"sleep {random.randrange(10**6, 10**7)}"
     d.post(box.path + "/exec", {"command": mark.split(), "async": True})
-    found = lambda: subprocess.run(["pgrep", "-xf", mark], stdout=subprocess.PIPE, text=True).stdout.split()
-    wait_for(found, "a command of the runner's")
-    return int(open(f"/proc/{found()[0]}/stat").read().rsplit(")", 1)[1].split()[1])
+    wait_for(lambda: running_exactly(mark), "a command of the runner's")
+    return parent_of(running_exactly(mark)[0])
 
 
 @test("the hour counts until a call starts: after the last use of a session is on record, and after the last look at where its paths lead")

@@ -32,20 +32,11 @@ def neighbour():
 
 def descriptors():
     """Open descriptors of the daemon's own processes (supervisor, warden, control plane, gateway)."""
-    counts = {}
-    todo = [daemon().process.pid]
-    while todo:
-        pid = todo.pop()
-        try:
-            if os.path.basename(os.readlink(f"/proc/{pid}/exe").split()[0]).startswith("mas-toolrunner"):
-                continue
-            counts[pid] = len(os.listdir(f"/proc/{pid}/fd"))
-            for path in glob.glob(f"/proc/{pid}/task/*/children"):
-                with open(path) as f:
-                    todo += [int(x) for x in f.read().split()]
-        except OSError:
-            pass
-    return sum(counts.values())
+    warden = daemon().process.pid
+    all_of_it = [warden, *below(warden)]
+    runners = {p for p in all_of_it if program_of(p).startswith("mas-toolrunner")}
+    own = [p for p in all_of_it if not runners.intersection([p, *ancestors_of(p)])]
+    return sum(len(descriptors_of(p)) for p in own)
 
 
 def cgroups():
@@ -77,7 +68,7 @@ def fail(a, status, *words):
     check(a.json["error"], a)
 
 
-def status_of(raw):
+def answered_status(raw):
     m = re.match(rb"HTTP/1\.1 (\d+)", raw)
     return int(m.group(1)) if m else None
 
@@ -175,7 +166,7 @@ def test_a_body_of_100_mib_413_said_before_it_is_all_sent():
             answer = answer or s.recv(65536)
         except OSError:
             pass
-        equal(status_of(answer), 413, (framing, sent))
+        equal(answered_status(answer), 413, (framing, sent))
         check(sent < 40 * MIB, f"{sent} bytes were taken")
         s.close()
     a = daemon().post("/v1/run", b"x" * (3 * MIB))
@@ -185,11 +176,11 @@ def test_a_body_of_100_mib_413_said_before_it_is_all_sent():
 @harmless("header bombs")
 def test_header_bombs():
     bomb = b"".join(b"X-%d: %s\r\n" % (i, b"a" * 100) for i in range(5000))
-    equal(status_of(daemon().raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + bomb + b"\r\n")), 431)
-    equal(status_of(daemon().raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * MIB + b"\r\n\r\n")), 431)
-    check(status_of(daemon().raw(b"GET /" + b"a" * MIB + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")) in (414, 431), "a long path")
+    equal(answered_status(daemon().raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + bomb + b"\r\n")), 431)
+    equal(answered_status(daemon().raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * MIB + b"\r\n\r\n")), 431)
+    check(answered_status(daemon().raw(b"GET /" + b"a" * MIB + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")) in (414, 431), "a long path")
     many = b"".join(b"A:\r\n" for _ in range(20000))
-    check(status_of(daemon().raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + many + b"\r\n")) == 431, "many headers")
+    check(answered_status(daemon().raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + many + b"\r\n")) == 431, "many headers")
 
 
 @harmless("slow senders: of headers, of a body, of nothing")
@@ -212,7 +203,7 @@ def test_slow_senders_of_headers_of_a_body_of_nothing():
                 got += piece
         except ConnectionError:
             pass
-        check(status_of(got) in (408, None), got[:100])
+        check(answered_status(got) in (408, None), got[:100])
         s.close()
     s = daemon().connect()
     s.settimeout(60)
@@ -226,7 +217,7 @@ def test_slow_senders_of_headers_of_a_body_of_nothing():
         got = s.recv(65536)
     except OSError:
         pass
-    check(status_of(got) in (408, None), "one byte at a time keeps a connection past header_timeout")
+    check(answered_status(got) in (408, None), "one byte at a time keeps a connection past header_timeout")
 
 
 @harmless("pipelined garbage")
@@ -241,7 +232,7 @@ def test_pipelined_garbage():
                 b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
                 b"GET /healthz HTTP/1.1\r\n\r\n"):
         got = daemon().raw(bad, silence=1.5, patience=1.5)
-        check(status_of(got) in (400, 403, 505, None) and b"200 OK" not in got, (bad[:60], got[:80]))
+        check(answered_status(got) in (400, 403, 505, None) and b"200 OK" not in got, (bad[:60], got[:80]))
 
 
 # --- WebSockets
@@ -271,7 +262,7 @@ def test_handshakes_that_are_none():
                     "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 8\r\n",
                     "Upgrade: h2c\r\nConnection: Upgrade\r\n"):
         got = daemon().raw((base + headers + "\r\n").encode(), silence=0.1)
-        check(status_of(got) in (400, 426), (headers, got[:100]))
+        check(answered_status(got) in (400, 426), (headers, got[:100]))
 
 
 @harmless("unmasked, oversized, reserved and broken frames")
@@ -321,7 +312,7 @@ def test_unknown_ids_and_ids_with_in_every_place():
             check(a.status in (400, 404), (method, path.format(bad), a))
             check(b"root:" not in a.body, a)
     for path in ("/sandboxes/../../etc/passwd", "/../etc/passwd", "//etc/passwd", "/v1/sandboxes/../../../etc/passwd"):
-        check(status_of(d.raw(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(), silence=0.1)) in (400, 404), path)
+        check(answered_status(d.raw(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(), silence=0.1)) in (400, 404), path)
     fail(d.post("/sandboxes", {"id": "../x"}), 400)
     fail(d.post("/v1/sandboxes", {"id": "../x"}), 400, "id")
     fail(d.post("/v1/sandbox/create", {"sandbox_id": "../x"}), 400, "sandbox_id")
@@ -447,8 +438,7 @@ def test_a_command_that_writes_10_gib():
         check(r["stdout_omitted_bytes"] > 16 * MIB, "the command was slowed down: %d" % r["stdout_omitted_bytes"])
         check(len(r["stdout"]) < 1100, "more than asked for")
         pid = d.get("/v1/status").json["pid"]
-        with open(f"/proc/{pid}/status") as f:
-            rss = int(re.search(r"VmHWM:\s+(\d+)", f.read()).group(1))
+        rss = int(status_of(pid)["VmHWM"].split()[0])
         check(rss < 300 * 1024, f"the control plane used {rss} KiB")
 
 

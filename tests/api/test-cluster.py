@@ -27,49 +27,10 @@ def kubeconfig(directory, cluster=None, user=None):
     return path
 
 
-def below(pid):
-    """Its children, and theirs."""
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as f:
-        own = [int(p) for p in f.read().split()]
-    return own + [p for c in own for p in below(c)]
-
-
-def name_of(pid):
-    try:
-        with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
-            return f.read().strip()
-    except OSError:
-        return ""
-
-
 def broker_of(warden):
     found = []
-    wait_for(lambda: found.extend(p for p in below(warden) if name_of(p) == "mas-kube") or found, "mas-kube runs")
+    wait_for(lambda: found.extend(named("mas-kube", below(warden))) or found, "mas-kube runs")
     return found[0]
-
-
-def memory_has(pid, text):
-    """Whether any readable page of the process has the text; a process that has ended has none."""
-    try:
-        return pages_have(pid, text)
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def pages_have(pid, text):
-    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
-        for line in maps:
-            span, rights = line.split()[:2]
-            if "r" not in rights or "[v" in line:
-                continue
-            first, last = (int(x, 16) for x in span.split("-"))
-            try:
-                memory.seek(first)
-                if text in memory.read(last - first):
-                    return True
-            except (OSError, ValueError, OverflowError):
-                continue
-    return False
 
 
 @test("mas-kube alone has the credential, and its death ends nothing")
@@ -80,14 +41,13 @@ def broker():
             pid = broker_of(warden)
             sandbox = d.post("/v1/sandboxes", {}).json["id"]
             if os.geteuid() == 0:
-                with open(f"/proc/{pid}/status", encoding="utf-8") as f:
-                    check("Uid:\t64219\t64219\t64219\t64219" in f.read(), "its own user")
+                equal(status_of(pid)["Uid"].split(), ["64219"] * 4, "its own user")
                 wait_for(lambda: memory_has(pid, TOKEN.encode()), "the token is found where it is")
                 others = [p for p in [warden] + below(warden) if p != pid]
                 check(len(others) > 2, "there are others")
                 equal([name_of(p) for p in others if memory_has(p, TOKEN.encode())], [], "who else has the token")
             os.kill(pid, signal.SIGKILL)
-            wait_for(lambda: not os.path.exists(f"/proc/{pid}") or name_of(pid) != "mas-kube", "it is gone")
+            wait_for(lambda: name_of(pid) != "mas-kube" or not lives(pid), "it is gone")
             check(broker_of(warden) != pid, "another one runs")
             r = d.post(f"/v1/sandboxes/{sandbox}/exec", {"command": ["echo", "alive"]})
             equal(r.json["stdout"], "alive\n", r.body)

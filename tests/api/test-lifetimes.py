@@ -59,28 +59,9 @@ def send_request(d, method, path, body=b"", length=None):
     return s
 
 
-def parents():
-    out = {}
-    for path in glob.glob("/proc/[0-9]*/stat"):
-        try:
-            with open(path) as f:
-                text = f.read()
-        except OSError:
-            continue
-        pid, rest = int(text.split()[0]), text.rsplit(")", 1)[1].split()
-        out[pid] = (int(rest[1]), text[text.index("(") + 1:text.rindex(")")])
-    return out
-
-
 def find_descendant(root, name):
-    table = parents()
-    for pid, (parent, comm) in table.items():
-        p = parent
-        while comm == name and p in table:
-            if p == root:
-                return pid, parent
-            p = table[p][0]
-    return None
+    """One with that name and its parent."""
+    return next(((p, parent) for p in named(name, below(root)) if (parent := parent_of(p))), None)
 
 
 def create_a(d, policy, name=None):
@@ -216,8 +197,7 @@ def test_a_client_of_a_terminal_that_only_makes_mistakes():
         equal(ws.status, 101)
 
         def memory():
-            with open(f"/proc/{pid}/statm") as f:
-                return int(f.read().split()[1]) * 4096
+            return resident_kib(pid) << 10
         before = memory()
         frame = b"\x81\x82\0\0\0\0{}"  # masked with zeros
         ws.sock.settimeout(5)

@@ -161,25 +161,14 @@ def test_the_state_directory_is_private_temporary():
         made = os.listdir(place)
         equal(len(made), 1, made)
         equal(os.stat(os.path.join(place, made[0])).st_mode & 0o077 & ~0o011, 0, "others may read it")
-        children = descendants(p.pid)
+        children = below(p.pid)
         check(children, "no children at all")
         p.stdin.close()
         equal(p.wait(60), 0)
         equal(os.listdir(place), [])
-        wait_for(lambda: not [c for c in children if os.path.exists(f"/proc/{c}")], "children gone")
+        wait_for(lambda: not any(map(stat_fields, children)), "children gone")
     finally:
         shutil.rmtree(place)
-
-
-def descendants(pid):
-    out, todo = [], [pid]
-    while todo:
-        for path in glob.glob(f"/proc/{todo.pop()}/task/*/children"):
-            with open(path) as f:
-                kids = [int(x) for x in f.read().split()]
-            out += kids
-            todo += kids
-    return out
 
 
 @test("--state-dir is used and kept")

@@ -734,17 +734,12 @@ def init_of(marker):
     warden = daemon().get("/v1/status").json["warden_pid"]
     found = []
     def look():
-        found.extend(p for p in below(warden) if marker.encode() in command_line(p))
+        found.extend(processes(marker, below(warden)))
         return found
     wait_for(look, f"a process with {marker}")
-    pid = found[0]
-    while True:
-        with open(f"/proc/{pid}/stat") as f:
-            parent = int(f.read().rsplit(")", 1)[1].split()[1])
-        if parent == warden:
-            return pid
-        check(parent > 1, f"the warden {warden} is no ancestor of the command")
-        pid = parent
+    chain = [found[0], *ancestors_of(found[0])]
+    check(warden in chain, f"the warden {warden} is no ancestor of the command")
+    return chain[chain.index(warden) - 1]
 
 
 @test("a sandbox that dies under a call is sandbox_crash")

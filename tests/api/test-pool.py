@@ -88,17 +88,16 @@ def test_a_pooled_sandbox_that_dies_is_replaced_stopping():
         warden = d.process.pid
 
         def alive():
-            return subprocess.run(["pgrep", "-P", str(warden), "-f", "mas-toolrunner --pid1"],
-                                  stdout=subprocess.PIPE, text=True).stdout.split()
+            return processes("mas-toolrunner --pid1", children_of(warden))
         runners = alive()
         check(len(runners) >= 2, runners)
-        os.kill(int(runners[0]), signal.SIGKILL)
+        os.kill(runners[0], signal.SIGKILL)
         wait_for(lambda: set(alive()) - set(runners), "another one")
         wait_ready(d, 2)
         equal(d.run("echo", "ok")["stdout"], "ok\n")
         equal(d.stop(), 0)
         for r in runners:
-            wait_for(lambda: not os.path.exists(f"/proc/{r}"), f"the end of {r}")
+            wait_for(lambda: not stat_fields(r), f"the end of {r}")
     finally:
         d.__exit__()
 

@@ -5,6 +5,7 @@
 Commands in the sandbox try what they may try. What no command may (raw sockets, other sources) is tried by root in the
 sandbox's network, as whoever broke out of everything but that would: the walls are outside of it.
 """
+import ipaddress
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import world as w  # noqa: E402
 import masd  # noqa: E402
-from cases import RUNTIME, Net, allowed, denied, main, make_daemon, use  # noqa: E402
+from cases import OWN_KERNEL, RUNTIME, Net, allowed, denied, main, make_daemon, use  # noqa: E402
 from guarded import Guarded  # noqa: E402
 from masd import Daemon, check, equal, test, wait_for  # noqa: E402
 
@@ -39,7 +40,7 @@ def forward(four, six=1):
 
 world = w.World()
 forward(1)
-if RUNTIME not in ("local", "crun", "runc"):
+if RUNTIME not in ("local", "crun", "runc", "gvisor"):
     d = Daemon(config=CONFIG).start()
 
     @test("a runtime without networks of ours refuses by name")
@@ -96,28 +97,49 @@ def refused(*what, box=None):
         check(came not in ("connected", "answered", "sent", "hung"), f"{one}: {came}")
 
 
-def guest_pid(box):
-    """A process in the network of a sandbox, by the address that the sandbox has."""
-    # /proc/net of the sandbox: its own addresses.
+def slot_of(box):
+    """Which address of the pools a sandbox has, of its own /proc."""
     own = net.run("cat", "/proc/net/if_inet6", box=box)["stdout"]
-    line = next(part for part in own.splitlines() if part.startswith("fd6d")).split()[0]
+    return int(next(part for part in own.splitlines() if part.startswith("fd6d")).split()[0][-8:], 16) - 16
+
+
+def guest_pid(box):
+    """A process in the network of a sandbox, by the hardware address that its link has."""
+    want, seen = f"{slot_of(box):08x}", set()
     for pid in masd.below(net.daemon.process.pid):
-        try:
-            with open(f"/proc/{pid}/net/if_inet6") as f:
-                if any(part.startswith(line) and part.split()[-1] == "eth0" for part in f):
-                    return int(pid)
-        except OSError:
-            pass
+        ns = masd.proc_link(pid, "ns/net")
+        if not ns or ns in seen:
+            continue
+        seen.add(ns)
+        p = subprocess.run(["nsenter", "-t", str(pid), "-n", "ip", "-o", "link", "show", "eth0"], capture_output=True, text=True)
+        if f"link/ether {HARDWARE % (*(want[i:i + 2] for i in range(0, 8, 2)),)} " in p.stdout:
+            return pid
     raise AssertionError("no process is in the network of the sandbox")
 
 
 def as_root_inside(code, box=None):
     """Python as root in the sandbox's network, with all that it can do there."""
-    p = subprocess.run(["nsenter", "-t", str(guest_pid(box)), "-n", "/usr/bin/python3", "-c", RAW + code],
+    raw = RAW
+    if OWN_KERNEL:  # the addresses are the sandbox's kernel's, which leaves the namespace without
+        four = ipaddress.ip_address("10.213.0.16") + slot_of(box)
+        raw += f"OWN='{four}'; OWN6='{ipaddress.ip_address('fd6d:6173:6e65:7400::10') + slot_of(box)}'\n" + FRAMES
+    p = subprocess.run(["nsenter", "-t", str(guest_pid(box)), "-n", "/usr/bin/python3", "-c", raw + code],
                        capture_output=True, text=True, timeout=30)
     equal(p.returncode, 0, p.stderr)
 
 
+HARDWARE = "0a:01:%s:%s:%s:%s"  # link.c
+# All of it as frames, where the namespace has no address and no route.
+FRAMES = """
+def own(): return OWN
+def send4(packet,to): frame(packet)
+def echo(to,six=False):
+    m=struct.pack('!BBHHH',128 if six else 8,0,0,1,1)+b'p'*16
+    if not six: return frame(ip4(to,1,m[:2]+struct.pack('!H',total(m))+m[4:]))
+    a,b=(socket.inet_pton(socket.AF_INET6,x) for x in (OWN6,to))
+    c=total(a+b+struct.pack('!II',len(m),58)+m)
+    frame(struct.pack('!IHBB',6<<28,len(m),58,64)+a+b+m[:2]+struct.pack('!H',c)+m[4:],0x86dd)
+"""
 RAW = """import socket,struct
 def total(b):
     b+=b'\\0'*(len(b)%2); s=sum(struct.unpack('!%dH'%(len(b)//2),b))
@@ -522,14 +544,7 @@ def test_connections(_):
 
 def net_pid(daemon):
     """mas-net of a daemon."""
-    for pid in masd.below(daemon.process.pid):
-        try:
-            with open(f"/proc/{pid}/comm") as f:
-                if f.read().strip() == "mas-net":
-                    return pid
-        except OSError:
-            pass
-    return None
+    return next(iter(masd.named("mas-net", masd.below(daemon.process.pid))), None)
 
 
 def in_router(daemon, *argv):
@@ -548,8 +563,7 @@ def host_links():
 
 @test("mas-net has a user of its own, one capability and a filter")
 def test_rights():
-    with open(f"/proc/{net_pid(net.daemon)}/status") as f:
-        status = dict(line.split(":", 1) for line in f.read().splitlines())
+    status = masd.status_of(net_pid(net.daemon))
     equal(status["Uid"].split(), ["64224"] * 4)
     equal(status["Gid"].split(), ["64224"] * 4)
     for name in ("CapPrm", "CapEff", "CapBnd"):

@@ -81,20 +81,11 @@ WITH, WITHOUT = "with the secret, without its own, method GET\n", "without the s
 
 def interceptors():
     """Pids by sandbox: the process says nothing of itself, but its parent is the warden."""
-    found = []
-    for pid in below(net.daemon.process.pid):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as f:
-            if f.read().strip() == "mas-intercept":
-                found.append(pid)
-    return found
+    return named("mas-intercept", below(net.daemon.process.pid))
 
 
 def memory_of(pids):
-    total = 0
-    for pid in pids:
-        with open(f"/proc/{pid}/status") as f:
-            total += int(re.search(r"VmRSS:\s+(\d+)", f.read())[1])
-    return total
+    return sum(map(resident_kib, pids))
 
 
 def refused(status, words, **spec):
@@ -393,8 +384,7 @@ def test_the_interceptor_is_one_process_per_sandbox_of():
     pids = interceptors()
     check(len(pids) >= 2, pids)
     for pid in pids:
-        with open(f"/proc/{pid}/status") as f:
-            status = dict(line.split(":\t", 1) for line in f.read().splitlines() if ":\t" in line)
+        status = status_of(pid)
         equal((status["Uid"].split(), status["NoNewPrivs"], status["Seccomp"], status["CapEff"]), (["64222"] * 4, "1", "2", "0" * 16), pid)
         with open(f"/proc/{pid}/net/dev") as f:
             equal([line.split(":")[0].strip() for line in f.read().splitlines()[2:]], ["lo"], pid)

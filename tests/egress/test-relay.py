@@ -11,6 +11,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import world as w  # noqa: E402
+import masd  # noqa: E402
 from cases import OWN_KERNEL, Net, status  # noqa: E402
 from masd import Skip, check, equal, main, test, wait_for  # noqa: E402
 
@@ -32,25 +33,11 @@ def tunnel(to):
 
 
 def processes(name):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/comm") as f:
-                if f.read().strip() == name and os.readlink(f"/proc/{pid}/ns/net") == own_net:
-                    found.append(int(pid))
-        except OSError:
-            pass
-    return found
+    return [p for p in masd.named(name) if masd.proc_link(p, "ns/net") == own_net]
 
 
 def sockets(pid):
-    inodes = set()
-    try:
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            inodes |= set(re.findall(r"^socket:\[(\d+)\]$", os.readlink(f"/proc/{pid}/fd/{fd}")))
-    except OSError:
-        pass
-    return inodes
+    return {m[1] for link in masd.descriptors_of(pid).values() if (m := re.fullmatch(r"socket:\[(\d+)\]", link))}
 
 
 def start_tunnels(box, n=1, to="allowed.test:22"):
@@ -91,7 +78,7 @@ def test_the_gateway_has_the_socket():
     equal(len(inodes), 1, out)
     wait_for(lambda: all(inodes <= sockets(pid) for pid in processes("mas-gateway")), "the gateway has it")
     gateways = processes("mas-gateway")
-    wait_for(lambda: not any(inodes & sockets(pid) for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if pid not in gateways),
+    wait_for(lambda: not any(inodes & sockets(pid) for pid in masd.all_pids() if pid not in gateways),
              "and no other process")
     box.delete()
 
@@ -130,8 +117,7 @@ def test_a_reader_that_stops():
                      "open('/tmp/total','w').write(str(total))\n")
 
     def resident():
-        with open(f"/proc/{processes('mas-gateway')[0]}/status") as f:
-            return int(re.search(r"VmRSS:\s+(\d+)", f.read())[1])
+        return masd.resident_kib(processes("mas-gateway")[0])
     before = resident()
     net.run("sh", "-c", "/usr/bin/python3 -c \"$0\" >/dev/null 2>&1 & while ! [ -s /tmp/heads ]; do sleep 0.05; done", code, box=box)
     grown = resident() - before
@@ -305,8 +291,7 @@ def test_a_flood():
     gateway = processes("mas-gateway")
 
     def resident():
-        with open(f"/proc/{gateway[0]}/status") as f:
-            return int(re.search(r"VmRSS:\s+(\d+)", f.read())[1])
+        return masd.resident_kib(gateway[0])
     before, ends = resident(), {}
 
     def run_flood():

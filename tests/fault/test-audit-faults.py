@@ -151,11 +151,10 @@ def test_a_runner_that_names_another_sandbox_call():
         threading.Thread(target=once, args=(d, "POST", liar.path + "/exec", {"command": ["sleep", "1.75"]}),
                          daemon=True).start()
         wait_for(lambda: calls(liar), "the intent")
-        tools = lambda: [p for p in below(d.process.pid) if command_line(p) == b"sleep\0001.75\0"]
+        tools = lambda: running_exactly("sleep 1.75", below(d.process.pid))
         wait_for(tools, "the command")
         tool = tools()[0]
-        with open(f"/proc/{tool}/status") as f:
-            runner = [int(x.split()[1]) for x in f if x.startswith("PPid:")][0]
+        runner = parent_of(tool)
         old, new = calls(liar)[0], calls(victim)[0]
         check(patch_memory(runner, old.encode(), new.encode()), "the tag is changed")
         d.kill_control()

@@ -264,31 +264,18 @@ LANDLOCK = os.environ.get("MAS_RUNTIME") == "landlock"  # without a pid namespac
 
 def fenced_runners(marker):
     """Without namespaces: the parents of what has the marker."""
-    found = subprocess.run(["pgrep", "-f", f"^sleep {marker}$"], stdout=subprocess.PIPE).stdout.decode().split()
-    parents = subprocess.run(["ps", "-o", "ppid="] + found, stdout=subprocess.PIPE).stdout.decode().split()
-    return [int(p) for p in parents]
+    return [p for p in map(parent_of, running_exactly(f"sleep {marker}")) if p]
 
 
 def kill_runner(d, marker):
     """PID 1 of the sandbox that runs `sleep MARKER`."""
-    wait_for(lambda: [p for p in below(d.process.pid) if command_line(p) == f"sleep\0{marker}\0".encode()], "the command")
+    wait_for(lambda: running_exactly(f"sleep {marker}", below(d.process.pid)), "the command")
     if LANDLOCK:
         os.kill(fenced_runners(marker)[0], signal.SIGKILL)
         return
-    spaces, first = {}, None
-    for pid in [p for p in os.listdir("/proc") if p.isdigit()]:
-        try:
-            space = os.readlink(f"/proc/{pid}/ns/pid")
-            with open(f"/proc/{pid}/status") as f:
-                inside = next(line for line in f if line.startswith("NSpid:")).split()
-            with open(f"/proc/{pid}/cmdline", "rb") as f:
-                if f.read() == f"sleep\0{marker}\0".encode():
-                    first = space
-        except OSError:
-            continue
-        if len(inside) > 2 and inside[-1] == "1":
-            spaces[space] = int(pid)
-    os.kill(spaces[first], signal.SIGKILL)
+    space = proc_link(running_exactly(f"sleep {marker}")[0], "ns/pid")
+    inside = [p for p in all_pids() if proc_link(p, "ns/pid") == space]
+    os.kill(next(p for p in inside if status_of(p).get("NSpid", "").split()[1:][-1:] == ["1"]), signal.SIGKILL)
 
 
 @test("a finished command is forgotten after its retention, whatever was restarted in between")

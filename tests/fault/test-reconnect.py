@@ -14,7 +14,8 @@ from faults import *
 
 
 def cut(after=1, *flags):
-    return Daemon("--debug-endpoints", *flags, env={"MAS_CUT_RUNNERS": str(after)})
+    often = () if "--reconnects-per-minute" in flags else ("--reconnects-per-minute", "1000000")
+    return Daemon("--debug-endpoints", *often, *flags, env={"MAS_CUT_RUNNERS": str(after)})
 
 
 def lost(d):
@@ -120,15 +121,8 @@ def test_input_beyond_the_window_after_a_restart():
         equal(got.count(b"z"), 500000, "the last part")
 
 
-def parent_of(command):
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat") as f:
-                if command_line(pid).rstrip(b"\0").replace(b"\0", b" ") == command.encode():
-                    return int(f.read().rsplit(")", 1)[1].split()[1])
-        except OSError:
-            pass
-    return None
+def runner_of(command):
+    return next((p for p in map(parent_of, running_exactly(command)) if p), None)
 
 
 @test("a sandbox whose runner does not answer again has crashed, with the key that says after how long")
@@ -136,8 +130,8 @@ def test_a_sandbox_whose_runner_does_not_answer_again():
     mark = f"sleep 1618033.{os.getpid()}"
     with cut(1, "--reconnect-timeout", "2s") as d, d.sandbox() as sb:
         a = d.post(f"{sb.path}/exec", {"command": mark.split(), "async": True}).json
-        wait_for(lambda: parent_of(mark), "a command of the runner's")
-        runner = parent_of(mark)
+        wait_for(lambda: runner_of(mark), "a command of the runner's")
+        runner = runner_of(mark)
         os.kill(runner, signal.SIGSTOP)
         try:
             for _ in range(3):
@@ -152,14 +146,25 @@ def test_a_sandbox_whose_runner_does_not_answer_again():
         check("sandbox_crash" in record["error"], record)
 
 
+@test("a sandbox whose connections break again and again has crashed, with the key that says how often")
+def test_a_sandbox_whose_connections_break_again_and_again():
+    with cut(600, "--reconnects-per-minute", "5") as d, d.sandbox() as sb:
+        def crashed():
+            d.post(f"{sb.path}/exec", {"command": ["true"], "async": True})
+            return d.get(sb.path).json["state"] == "crashed"
+        wait_for(crashed, "the crash")
+        check("left 6 times in a minute (reconnects_per_minute)" in d.get(sb.path).json["error"], d.get(sb.path).json)
+        equal(d.run("echo", "another")["stdout"], "another\n", "others are not concerned")
+
+
 @test("deleting a sandbox is legal while its runner is looked for")
 def test_deleting_while_its_runner_is_looked_for():
     mark = f"sleep 1732050.{os.getpid()}"
     with cut(1) as d:
         sb = d.sandbox()
         d.post(f"{sb.path}/exec", {"command": mark.split(), "async": True})
-        wait_for(lambda: parent_of(mark), "a command of the runner's")
-        runner = parent_of(mark)
+        wait_for(lambda: runner_of(mark), "a command of the runner's")
+        runner = runner_of(mark)
         os.kill(runner, signal.SIGSTOP)
         for _ in range(3):
             d.post(f"{sb.path}/exec", {"command": ["true"], "async": True})

@@ -54,14 +54,8 @@ def test_a_sandbox_its_files_and_its_finished_execs():
 MARK = f"sleep 1414213.{os.getpid()}"  # other suites run at the same time, over other runtimes
 
 
-def parent_of(command):
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as f, open(f"/proc/{pid}/stat") as g:
-                if f.read().rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace") == command:
-                    return int(g.read().rsplit(")", 1)[1].split()[1])
-        except OSError:
-            pass
+def runner_of(command):
+    return next((p for p in map(parent_of, running_exactly(command)) if p), None)
 
 
 @test("what was sent to a runner that had no time to read it is not lost with the sender")
@@ -70,8 +64,8 @@ def test_what_was_sent_to_a_runner_that_had_no_time():
         raise Skip("gVisor's processes cannot be stopped one by one from the host")
     with Daemon() as d, d.sandbox() as sb:
         start(d, sb, "exec " + MARK)
-        wait_for(lambda: parent_of(MARK), "a command of the runner's")
-        runner = parent_of(MARK)
+        wait_for(lambda: runner_of(MARK), "a command of the runner's")
+        runner = runner_of(MARK)
         os.kill(runner, signal.SIGSTOP)
         try:
             s = d.connect()

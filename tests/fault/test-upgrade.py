@@ -236,17 +236,7 @@ def test_only_an_admin_may_ask():
 
 def stage_pids(d, stage):
     """The processes of the warden's that are in that stage."""
-    with open(f"/proc/{d.process.pid}/task/{d.process.pid}/children") as f:
-        pids = [int(x) for x in f.read().split()]
-    return [pid for pid in pids if stage in command_line(pid)]
-
-
-def command_line(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline") as f:
-            return f.read().split("\0")
-    except OSError:
-        return []
+    return [pid for pid in children_of(d.process.pid) if stage in words_of(pid)]
 
 
 @test("a program that knows nothing of the state: sandboxes live on until one comes that does")

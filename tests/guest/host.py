@@ -23,8 +23,7 @@ def group_of(sb):
                        {"command": ["sh", "-c", f": {marker}; sleep 60"], "async": True})
     check(a.status in (200, 201, 202), a)
     wait_for(lambda: processes(marker), "the command runs")
-    with open(f"/proc/{processes(marker)[0]}/cgroup") as f:
-        path = TREE + f.read().strip().split("::", 1)[1]
+    path = TREE + proc_text(processes(marker)[0], "cgroup").strip().split("::", 1)[1]
     sb.daemon.post(f"{sb.path}/execs/{a.json['exec_id']}/signal", {"signal": "KILL"})
     return path
 
@@ -64,8 +63,7 @@ def make_group(name, controllers="cpu io memory pids", owner=None):
 
 def start_time(pid):
     """When a process started, as the names of our groups have it."""
-    with open(f"/proc/{pid}/stat") as f:
-        return f.read().rsplit(")", 1)[1].split()[19]
+    return stat_fields(pid)[19]
 
 
 def daemon_in(group, *flags, user=None, **kw):

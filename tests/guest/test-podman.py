@@ -45,8 +45,7 @@ def test_podman_io_mb_per_s_holds_for_what_reaches():
     marker = f"group-of-{a.json['id']}"
     e = d.post(path + "/exec", {"command": ["sh", "-c", f": {marker}; sleep 100"], "async": True})
     wait_for(lambda: processes(marker), "the command runs", 60)
-    with open(f"/proc/{processes(marker)[0]}/cgroup") as f:
-        group = TREE + f.read().strip().split("::", 1)[1]
+    group = TREE + proc_text(processes(marker)[0], "cgroup").strip().split("::", 1)[1]
     equal(read(group, "io.max").count("rbps=1048576 wbps=1048576"), 2, "the host's disk and its own")
     started = time.monotonic()
     r = d.request("POST", path + "/exec", {"command": ["dd", "if=/dev/zero", "of=/workspace/f", "bs=65536", "count=64",

@@ -76,8 +76,7 @@ def test_a_group_with_somebody_else_process_in_it_is_left():
         write(group, "cgroup.procs", str(other.pid))
         with daemon_in(group, user=USER) as d:
             refused_create(d, "memory", limits={"memory_mb": 64})
-            with open(f"/proc/{other.pid}/cgroup") as f:
-                equal(f.read().strip(), "0::/shared")
+            equal(proc_text(other.pid, "cgroup").strip(), "0::/shared")
     finally:
         other.kill()
         other.wait()

@@ -14,7 +14,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from masd import Daemon, check, equal, main, test, wait_for
+from masd import Daemon, check, children_of, equal, main, test, wait_for, words_of
 from registry import Layout, Proxy, Registry, tar
 from unprivileged import PROGRAM, STRANGER, make_user
 
@@ -63,15 +63,7 @@ class UserImages(Daemon):
         return os.listdir(self.state + "/images/tmp")
 
     def keeper(self):
-        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as f:
-            for pid in f.read().split():
-                try:
-                    with open(f"/proc/{pid}/cmdline") as line:
-                        if "--keeper-stage" in line.read().split("\0"):
-                            return int(pid)
-                except OSError:
-                    pass
-        return None
+        return next((p for p in children_of(self.process.pid) if "--keeper-stage" in words_of(p)), None)
 
 
 def greet(d, image):

@@ -15,7 +15,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from masd import Daemon, check, equal, main, test, wait_for
+from masd import Daemon, below, check, equal, main, processes, test, wait_for, words_of
 from registry import Layout, Proxy, Registry, default_tar, tar
 
 NDJSON = {"Accept": "application/x-ndjson"}
@@ -51,29 +51,7 @@ class Images(Daemon):
 
     def children(self, flag):
         """Processes below the daemon whose command line has the flag."""
-        found, parents = [], [self.process.pid]
-        for p in parents:
-            for pid in children_of(p):
-                parents.append(pid)
-                if flag in command_line(pid):
-                    found.append(pid)
-        return found
-
-
-def children_of(pid):
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children") as f:
-            return [int(x) for x in f.read().split()]
-    except OSError:
-        return []
-
-
-def command_line(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline") as f:
-            return f.read().split("\0")
-    except OSError:
-        return []
+        return [p for p in below(self.process.pid) if flag in words_of(p)]
 
 
 def in_image(d, image, script):
@@ -252,8 +230,7 @@ def test_killed_in_the_middle_never_half_an_image():
         d.process.kill()
         d.process.wait()
         d.log.close()
-        wait_for(lambda: not [p for p in os.listdir("/proc") if p.isdigit() and
-                              any(d.state in x for x in command_line(int(p)))], "all processes gone")
+        wait_for(lambda: not processes(d.state), "all processes gone")
         equal(os.listdir(d.state + "/images/store"), [])
         d.start()
         again()

@@ -23,6 +23,8 @@ import tempfile
 import time
 import traceback
 
+from processes import *
+
 BUILD = os.environ.get("BUILD", os.path.join(os.path.dirname(__file__), "../../build"))
 BUILD = os.path.abspath(BUILD)
 SANITIZED = "-asan" in BUILD  # by `make asan`
@@ -368,35 +370,15 @@ class WebSocket:
         self.sock.close()
 
 
-def below(pid):
-    """All that descend from a process of this host."""
-    children = {}
-    for p in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{p}/stat") as f:
-                children.setdefault(int(f.read().rsplit(")", 1)[1].split()[1]), []).append(int(p))
-        except OSError:
-            pass
-    found = list(children.get(pid, ()))
-    for p in found:  # grows on the way
-        found += children.get(p, ())
-    return found
-
-
-def mounts_at(places, pids=None):
+def mounts_at(places, among=None):
     """Mount points that begin with one of these, in every mount namespace that has a process, or of these processes."""
     seen, found = set(), []
-    for pid in pids or filter(str.isdigit, os.listdir("/proc")):
-        try:
-            namespace = os.readlink(f"/proc/{pid}/ns/mnt")
-            if namespace in seen:
-                continue
-            with open(f"/proc/{pid}/mountinfo") as f:
-                points = [line.split()[4] for line in f]
-        except OSError:  # it has ended, or is not ours to see
-            continue
-        seen.add(namespace)
-        found += [p for p in points if p.startswith(tuple(places))]
+    for pid in among or all_pids():
+        namespace = proc_link(pid, "ns/mnt")
+        mountinfo = proc_text(pid, "mountinfo") if namespace and namespace not in seen else ""
+        if mountinfo:  # it has not ended, and is ours to see
+            seen.add(namespace)
+            found += [p for line in mountinfo.splitlines() if (p := line.split()[4]).startswith(tuple(places))]
     return found
 
 
@@ -405,15 +387,6 @@ def host_mounts(d):
     with open("/proc/self/mountinfo") as f:
         return sorted(line.split(" ", 1)[1] for line in f
                       if d.dir in line or f" {tempfile.gettempdir()}/" not in line)
-
-
-def command_line(pid):
-    """Of a process of this host; empty when it has ended."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            return f.read()
-    except OSError:
-        return b""
 
 
 # --- tests

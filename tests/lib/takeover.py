@@ -5,7 +5,7 @@ import os
 import struct
 import subprocess
 
-from masd import BUILD, Skip, check, equal
+from masd import BUILD, Skip, check, equal, status_of
 
 PROGRAM = os.path.join(BUILD, "tests/security/take-over")
 CLONE_NEWUSER, SIGCHLD, EPERM, ENOSYS = 0x10000000, 17, 1, 38
@@ -18,11 +18,6 @@ OTHERS = {"mount": (165, "text:x", "text:/", "text:tmpfs"), "pivot_root": (155, 
           "bpf": (321, 0, 0, 0), "perf_event_open": (298, 0, 0, -1, -1, 0), "userfaultfd": (323, 0), "io_uring_setup": (425, 1, 0),
           "keyctl": (250, 0, 0, 0), "init_module": (175, 0, 0, "text:"), "kexec_load": (246, 0, 0, 0, 0), "reboot": (169, 0, 0, 0),
           "open_by_handle_at": (304, -100, 0, 0), "process_vm_writev": (311, 1, 0, 0, 0, 0, 0)}
-
-
-def status_of(pid, task=None):
-    with open(f"/proc/{pid}/task/{task or pid}/status") as f:
-        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
 
 
 def take_over(pid, number, *arguments):

@@ -85,25 +85,7 @@ def test_drives():
 
 def emulators():
     warden = d.get("/v1/status").json["warden_pid"]
-    return [p for p in filter(str.isdigit, os.listdir("/proc")) if runs_qemu(p) and is_below(int(p), warden)]
-
-
-def runs_qemu(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            return b"qemu-system" in f.read().split(b"\0")[0]
-    except OSError:
-        return False
-
-
-def is_below(pid, ancestor):
-    while pid > 1 and pid != ancestor:
-        try:
-            with open(f"/proc/{pid}/stat") as f:
-                pid = int(f.read().rsplit(")", 1)[1].split()[1])
-        except OSError:
-            return False
-    return pid == ancestor
+    return [p for p in below(warden) if "qemu-system" in command_of(p).split(" ")[0]]
 
 
 @test("the emulator sees the machine's files and none that lie beside them")

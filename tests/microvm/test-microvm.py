@@ -29,31 +29,7 @@ LATER = ["panic-later", "news-later", "huge-frame", "wrong-frames"]
 def emulators(d):
     """Of this daemon: processes whose ancestor its warden is."""
     warden = d.get("/v1/status").json["warden_pid"]
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as f:
-                if not f.read().startswith(b"/usr/bin/qemu-system"):
-                    continue
-            if warden in parents(int(pid)):
-                found.append(int(pid))
-        except OSError:
-            pass
-    return sorted(found)
-
-
-def parents(pid):
-    chain = []
-    while pid > 1:
-        with open(f"/proc/{pid}/stat") as f:
-            pid = int(f.read().rsplit(")", 1)[1].split()[1])
-        chain.append(pid)
-    return chain
-
-
-def status_of(pid):
-    with open(f"/proc/{pid}/status") as f:
-        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+    return sorted(p for p in below(warden) if command_of(p).startswith("/usr/bin/qemu-system"))
 
 
 def machine_with(first_process, mode, place):
@@ -296,11 +272,7 @@ def test_a_machine_stands_still_while_it_is_paused():
 
 def copies(daemon):
     """Emulators that do not boot: the machine whose first state is kept goes on as a copy, too."""
-    found = []
-    for pid in emulators(daemon):
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            found += [pid] if b"-incoming" in f.read() else []
-    return found
+    return processes("-incoming", emulators(daemon))
 
 
 @test("a machine that was made ahead is given out once")
@@ -318,11 +290,10 @@ def test_a_machine_that_was_made_ahead_is_given_out_once():
 def groups_of(pid):
     """The directories of its control groups, whichever version the host has."""
     found = []
-    with open(f"/proc/{pid}/cgroup") as f:
-        for line in f:
-            _, controllers, path = line.rstrip("\n").split(":", 2)
-            name = controllers.removeprefix("name=")
-            found += [d for d in (f"/sys/fs/cgroup/{name}{path}", f"/sys/fs/cgroup{path}") if path != "/" and os.path.isdir(d)]
+    for line in proc_text(pid, "cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        name = controllers.removeprefix("name=")
+        found += [d for d in (f"/sys/fs/cgroup/{name}{path}", f"/sys/fs/cgroup{path}") if path != "/" and os.path.isdir(d)]
     return found
 
 
@@ -346,14 +317,14 @@ def run_hundred_machines(own):
             os.kill(own.get("/v1/status").json["pid"], signal.SIGKILL)
             wait_for(lambda: own.get("/healthz").status == 200, "another control plane")
             os.kill(own.get("/v1/status").json["warden_pid"], signal.SIGKILL)
-            wait_for(lambda: not [p for p in mine if os.path.exists(f"/proc/{p}")], "its machines die with it")
+            wait_for(lambda: not any(map(stat_fields, mine)), "its machines die with it")
             own.process.wait()
             own.start()
             wait_for(lambda: not [g for g in groups if os.path.exists(g)], "its control groups are removed")
             for left in own.get("/v1/sandboxes").json["sandboxes"]:
                 equal((left["state"], own.delete("/v1/sandboxes/" + left["id"]).status), ("crashed", 200))
     wait_for(lambda: not emulators(own), "no process is left")
-    equal([p for p in seen if os.path.exists(f"/proc/{p}") and int(p) in emulators(own)], [])
+    equal([p for p in seen if p in emulators(own)], [])
 
 
 if os.environ.get("MAS_MICROVM_FULL"):

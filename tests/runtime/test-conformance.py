@@ -78,7 +78,7 @@ class Under:
     def pids(self, sb, marker):
         """Processes of a sandbox whose command line holds marker, as whoever runs them counts them."""
         if not self.own_kernel:
-            return host_pids(marker)
+            return processes(marker)
         pattern = f"[{marker[0]}]{marker[1:]}"
         return sb.sh(f"for f in /proc/[0-9]*/cmdline; do grep -qa '{pattern}' $f && echo $f; done 2>/dev/null")["stdout"].split()
 
@@ -86,11 +86,11 @@ class Under:
         """The same on the host: where the kernel is a process, that one."""
         program = "qemu-system" if self.machine else program
         if not self.own_kernel:
-            return host_pids(marker)
+            return processes(marker)
         if self.engine:  # no descendants of anybody's here; they name the engine's directory
-            return sorted(set(host_pids(program)) & set(host_pids(os.environ["ENGINE_DIR"] + "/")))
+            return sorted(set(processes(program)) & set(processes(os.environ["ENGINE_DIR"] + "/")))
         warden = (daemon or self.d).get("/v1/status").json["warden_pid"]
-        return [p for p in host_pids(program) if warden in ancestors(p)]
+        return [p for p in processes(program) if warden in ancestors_of(p)]
 
     def sandbox(self, **spec):
         return self.d.sandbox(runtime=self.name, **spec)
@@ -112,32 +112,8 @@ def output(sb, path):
     return "".join(e["data"] for e in map(json.loads, lines) if e["type"] == "output")
 
 
-def host_pids(marker):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as f:
-                if marker.encode() in f.read() and int(pid) != os.getpid():
-                    found.append(int(pid))
-        except OSError:
-            pass
-    return found
-
-
-def ancestors(pid):
-    found = []
-    while pid > 1:
-        try:
-            with open(f"/proc/{pid}/stat") as f:
-                pid = int(f.read().rsplit(")", 1)[1].split()[1])
-        except OSError:
-            break
-        found.append(pid)
-    return found
-
-
 def gone(pids):
-    return not any(os.path.exists(f"/proc/{p}") for p in pids)
+    return not any(map(stat_fields, pids))
 
 
 # --- commands
@@ -343,7 +319,7 @@ def test_one_that_dies_by_itself_is_a_crash_that_says(r):
     path = start(sb, "sleep", mark)
     wait_for(lambda: r.pids(sb, mark), "it runs")
     warden, pids = r.d.get("/v1/status").json["warden_pid"], r.host_pids(mark)
-    chain = pids[:1] + ancestors(pids[0])
+    chain = pids[:1] + ancestors_of(pids[0])
     if r.engine:  # the runner's parent is the engine's, and so is a kernel's
         os.kill(chain[0 if r.own_kernel else 1], signal.SIGKILL)
     else:

@@ -112,16 +112,7 @@ def clean(d, left=0):
 
 def children(d, name):
     """Processes below the daemon's with this name."""
-    found, warden = [], d.get("/v1/status").json["warden_pid"]
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat") as f:
-                fields = f.read()
-            if fields.split("(")[1].startswith(name) and int(fields.rsplit(")", 1)[1].split()[1]) == warden:
-                found.append(int(pid))
-        except OSError:
-            pass
-    return found
+    return [p for p in children_of(d.get("/v1/status").json["warden_pid"]) if name_of(p).startswith(name)]
 
 
 def exec_async(sb, script):
@@ -132,15 +123,6 @@ def exec_async(sb, script):
 
 def ready(d, sb, seconds=PATIENCE_S):
     wait_for(lambda: d.get(sb.path).json.get("state") == "ready", "the sandbox is ready", seconds)
-
-
-def alive(pid):
-    """Not one that its parent, which may be away with the engine, has yet to reap."""
-    try:
-        with open(f"/proc/{pid}/stat") as f:
-            return f.read().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
-    except OSError:
-        return False
 
 
 @test("what the engine was asked for is what the kernel holds, and what effective says")
@@ -155,8 +137,7 @@ def test_what_the_engine_was_asked_for_is_what_the_kernel():
         host = c["HostConfig"]
         equal((host["Memory"], host["MemorySwap"], host["PidsLimit"]), (96 << 20, 96 << 20, 40))
         equal((host["NetworkMode"], host["ReadonlyRootfs"], host["Privileged"]), ("none", True, False))
-        with open(f"/proc/{c['State']['Pid']}/status") as f:
-            status = f.read()
+        status = proc_text(c["State"]["Pid"], "status")
         check("NoNewPrivs:\t1" in status and "Seccomp_filters:\t2" in status and "CapBnd:\t00000000000000e0" in status, status)
         equal(os.stat("/dev/null").st_uid, null, "the host's /dev/null")
         a = d.post("/v1/sandboxes", {"runtime": NAME, "limits": {"io_mb_per_s": 5}})
@@ -180,8 +161,7 @@ def test_a_kernel_of_its_own_is_one_or_there():
 
 def shims():
     """Processes that watch containers of this engine, of docker's."""
-    socket = os.path.join(engine.dir, "exec/containerd").encode()
-    return [p for p in filter(str.isdigit, os.listdir("/proc")) if b"containerd-shim" in (c := command_line(p)) and socket in c]
+    return processes(os.path.join(engine.dir, "exec/containerd"), among=processes("containerd-shim"))
 
 
 @test("a container that docker forgets in the middle of its start leaves no process")
@@ -296,11 +276,10 @@ def quiet(d, method, path, body=None):
 @test("P22 the broker of a container has a list of system calls, and makes no namespace")
 def test_p22_the_broker_of_a_container_has_a_list():
     with daemon() as d, d.sandbox() as sb:
-        with open(f"/proc/{d.get('/v1/status').json['warden_pid']}/task/{d.get('/v1/status').json['warden_pid']}/children") as f:
-            found = [pid for pid in f.read().split() if os.readlink(f"/proc/{pid}/exe").endswith("/mas-engine")]
+        found = [p for p in children_of(d.get("/v1/status").json["warden_pid"]) if program_of(p) == "mas-engine"]
         check(found, "no broker")
         for pid in found:
-            confined(int(pid), "broker", ~0, ~0)  # the engine that it speaks to is root all the same
+            confined(pid, "broker", ~0, ~0)  # the engine that it speaks to is root all the same
         equal(sb.sh("echo here")["stdout"], "here\n", "what was tried in it has not ended it")
 
 
@@ -332,7 +311,7 @@ def test_an_engine_that_dies_and_comes_back_sandboxes_go():
         check("Retry-After" in a.headers, "when to try again")
         check(d.post(sb.path + "/pause", {}).status >= 400, "a pause that did not happen")
         equal(gone.delete().status, 200)
-        check(not alive(pid), "its processes are gone, engine or not")
+        check(not lives(pid), "its processes are gone, engine or not")
         equal(d.get(gone.path).status, 404)
         wait_for(lambda: not [r for r in d.get("/v1/status").json["runtimes"] if r["name"] == NAME][0]["available"],
                  "the status knows", 40)
@@ -425,7 +404,7 @@ def test_one_that_somebody_else_pauses_goes():
         wait_for(lambda: d.get(path).json["status"] == "completed", "the command's end", 20)
         check(engine.request("POST", f"/containers/{c['Id']}/pause")[0] in (200, 204), "paused again")
         equal(sb.delete().status, 200)
-        check(not alive(c["State"]["Pid"]), "its processes are gone")
+        check(not lives(c["State"]["Pid"]), "its processes are gone")
         clean(d)
 
 
@@ -523,7 +502,7 @@ def test_an_engine_that_hangs_holds_up_neither_commands():
         check(d.request("POST", sb.path + "/pause", {}, timeout=60).status >= 400, "a pause that did not happen")
         equal(sb.sh("echo on")["stdout"], "on\n")
         equal(sb.delete().status, 200)
-        check(not alive(pid), "its processes are gone, engine or not")
+        check(not lives(pid), "its processes are gone, engine or not")
         proxy.set()
         clean(d)
 

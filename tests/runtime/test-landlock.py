@@ -12,33 +12,8 @@ from masd import *
 from unprivileged import *
 
 
-def processes(marker):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as f:
-                if marker.encode() in f.read().replace(b"\0", b" ") and int(pid) != os.getpid():
-                    found.append(int(pid))
-        except OSError:
-            pass
-    return found
-
-
-def parent(pid):
-    with open(f"/proc/{pid}/stat") as f:
-        return int(f.read().rsplit(")", 1)[1].split()[1])
-
-
-def status_of(pid):
-    try:
-        with open(f"/proc/{pid}/status") as f:
-            return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
-    except OSError:
-        return {"Name": "", "State": "Z (gone)"}
-
-
 def gone(pids):
-    return all(status_of(p)["State"][0] == "Z" for p in pids)
+    return not any(map(lives, pids))
 
 
 def boxes(d):
@@ -50,7 +25,7 @@ def in_background(sb, marker):
     sb.sh(f"(setsid sh -c '(setsid sleep {marker} &)' &) >/dev/null 2>&1 </dev/null")
     sleeping = []
     def runs():
-        sleeping[:] = [p for p in processes(f"sleep {marker}") if status_of(p)["Name"] == "sleep"]
+        sleeping[:] = [p for p in processes(f"sleep {marker}") if name_of(p) == "sleep"]
         return sleeping
     wait_for(runs, "it runs")
     return sleeping
@@ -142,7 +117,7 @@ def test_sandboxes_work_and_are_behind_their_walls(how, separate):
         equal(r["stdout"], "no\n" * 3, r)
         mark = f"50.{os.getpid()}7"
         pids = in_background(other, mark)
-        r = sb.sh(f"kill -9 {pids[0]} {parent(pids[0])} {d.process.pid} {os.getpid()}; kill -9 -1")
+        r = sb.sh(f"kill -9 {pids[0]} {parent_of(pids[0])} {d.process.pid} {os.getpid()}; kill -9 -1")
         check(not gone(pids) and "not permitted" in r["stderr"], r)
         equal(other.sh("echo there")["stdout"], "there\n")
 
@@ -253,7 +228,7 @@ def ours():
 
 def keeper_of(sb):
     runner = next(p for p in processes("mas-toolrunner --fd") if sb.created["workdir"].encode() in command_line(p))
-    return parent(runner), runner
+    return parent_of(runner), runner
 
 
 @test("the runner has no rights, half the commands' user, and is out of their reach")

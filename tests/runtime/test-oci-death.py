@@ -22,14 +22,6 @@ EXEC = ("exec.before-spawn", "exec.spawned", "output.before-append", "exit.recei
 DELETE = ("delete.begin", "delete.before-kill", "delete.before-row", "delete.gone", "delete.answered")
 
 
-def lives(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as f:
-            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 class Host:
     """What there is on this host that a sandbox could leave."""
 
@@ -61,12 +53,7 @@ class Host:
         return [p for p in below(self.warden) if self.is_launcher(p)]
 
     def is_launcher(self, pid):
-        try:
-            with open(f"/proc/{pid}/status") as f:
-                status = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
-            return int(status["PPid"]) == self.warden and len(status["NSpid"].split()) > 1
-        except (OSError, KeyError):
-            return False
+        return parent_of(pid) == self.warden and len(status_of(pid).get("NSpid", "").split()) > 1
 
     def check_clean(self, what):
         for b in again(self.d, "GET", "/v1/sandboxes?limit=1000").json["sandboxes"]:

@@ -178,17 +178,8 @@ def spy_on_helper(sb):
 def kernels(d):
     """gVisor's own processes on this host: the kernels of this daemon's sandboxes, and who serves their files."""
     if DOCKER:  # nobody's children here; they name the engine's directory
-        return [p for p in map(int, filter(str.isdigit, os.listdir("/proc")))
-                if command_of(p).startswith("runsc-") and os.environ["ENGINE_DIR"] + "/" in command_of(p)]
+        return [p for p in processes(os.environ["ENGINE_DIR"] + "/") if command_of(p).startswith("runsc-")]
     return [p for p in below(d.get("/v1/status").json["warden_pid"]) if command_of(p).startswith("runsc-")]
-
-
-def command_of(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            return f.read().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
 
 
 def running(sb, marker):
@@ -205,16 +196,3 @@ def running(sb, marker):
 def left(d, marker):
     """What of a deleted sandbox still runs on this host."""
     return kernels(d) if GVISOR else processes(marker)
-
-
-def processes(marker):
-    """Pids on this host whose command line contains the marker."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as f:
-                if marker.encode() in f.read().replace(b"\0", b" "):
-                    found.append(int(pid))
-        except OSError:
-            pass
-    return found

@@ -251,8 +251,7 @@ def test_p14_time_a_command_that_ignores_sigterm_ends():
 def test_p14_output_a_flood_is_cut_and_the_daemon():
     def resident():
         pid = d.get("/v1/status").json["pid"]
-        with open(f"/proc/{pid}/statm") as f:
-            return int(f.read().split()[1]) * 4096
+        return resident_kib(pid) << 10
     before = resident()
     with limited() as sb:
         r = sb.exec("/bin/sh", "-c", "yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", timeout_ms=2000,
@@ -285,22 +284,12 @@ def test_p15_inotify_instances():
         works("take-inotify", 10, user=65534)
 
 
-def descriptors(pid):
-    found = []
-    try:
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
-    except OSError:  # closed since, or ended
-        pass
-    return found
-
-
 @test("P15 inotify watches")
 def test_p15_inotify_watches():
     with limited() as sb:
         n, error = taken(sb, "take-watches", 60000)
         if on_gvisor("its watches are memory of its own kernel, and none of the host's", True, False):
-            fds = [target for p in kernels(d) for target in descriptors(p)]
+            fds = [target for p in kernels(d) for target in descriptors_of(p).values()]
             check(fds and not any("inotify" in f for f in fds), "the host's inotify")
         elif DOCKER:  # no user namespace to lower it in: the host's limit of a user, who is this sandbox alone
             check(n <= int(open("/proc/sys/fs/inotify/max_user_watches").read()), n)

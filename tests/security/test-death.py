@@ -34,18 +34,6 @@ def loops(d):
     return [line for line in out.splitlines() if d.dir in line or PREFIX in line]
 
 
-def status_of(pid):
-    with open(f"/proc/{pid}/status") as f:
-        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
-
-
-def lives(pid):
-    try:
-        return status_of(pid)["State"][0] not in "ZX"
-    except OSError:
-        return False
-
-
 def kernel_of(d, sb):
     """gVisor's process that is the kernel of this sandbox: the first one made is the first one found."""
     order = [b["id"] for b in sorted(d.get("/v1/sandboxes").json["sandboxes"], key=lambda b: b["created_at"])]
@@ -193,8 +181,8 @@ if RUNTIME == "local":
                 pem = "".join(line for line in f if "-" not in line)
             key = base64.b64decode(pem)[-32:]
             warden = d.get("/v1/status").json["warden_pid"]
-            check(has_in_memory(warden, key), "control: the warden has it")
-            equal([command_of(p) for p in below(warden) if has_in_memory(p, key)], [], "others")
+            check(memory_has(warden, key), "control: the warden has it")
+            equal([command_of(p) for p in below(warden) if memory_has(p, key)], [], "others")
 
 
 @test("P19 kill -9 of the control plane: the sandboxes' processes gain nothing")
@@ -239,9 +227,7 @@ def test_p19_kill_9_of_a_runner_its_sandbox():
             wait_for(lambda: len(kernels(d)) == 2, "its kernel's end")
         else:
             pid = processes(f"sleep {MARK}")[0]
-            with open(f"/proc/{pid}/stat") as f:
-                runner = int(f.read().rsplit(")", 1)[1].split()[1])
-            os.kill(runner, signal.SIGKILL)
+            os.kill(parent_of(pid), signal.SIGKILL)
             wait_for(lambda: not processes(f"sleep {MARK}"), "its command ends")
         answer = d.post(a.path + "/exec", {"command": ["true"]})
         check(answer.status in (404, 409, 410, 502), answer)
@@ -250,30 +236,10 @@ def test_p19_kill_9_of_a_runner_its_sandbox():
 
 # --- P22: the daemon's own parts
 
-def has_in_memory(pid, needle):
-    try:
-        with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem:
-            for line in maps:
-                place, rights = line.split()[:2]
-                first, end = (int(n, 16) for n in place.split("-"))
-                if rights[0] != "r" or end - first > 1 << 28 or "[v" in line:
-                    continue
-                mem.seek(first)
-                if needle in (mem.read(end - first) or b""):
-                    return True
-    except (FileNotFoundError, ProcessLookupError):  # it has ended
-        pass
-    return False
-
-
 def zygote_of(warden):
     """Of what has its name only the zygote itself is in the host's pid namespace."""
     for p in processes("mas-toolrunner --zygote"):
-        try:
-            status = status_of(p)
-        except FileNotFoundError:
-            continue
-        if int(status["PPid"]) == warden and len(status["NSpid"].split()) == 1 and status["State"][0] != "Z":
+        if parent_of(p) == warden and len(status_of(p).get("NSpid", "").split()) == 1 and lives(p):
             return p
     return None
 
@@ -341,11 +307,7 @@ def test_p22_the_control_plane_has_no_rights_user():
         for path in ("/root", "/home", "/usr/bin", "/usr/lib", "/bin", "/boot", "/sys",
                      "/proc", "/dev/vda", "/etc/shadow"):
             check(not os.path.exists(root + path), f"{path} is in the control plane's root")
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            try:
-                target = os.readlink(f"/proc/{pid}/fd/{fd}")
-            except FileNotFoundError:  # closed since
-                continue
+        for target in descriptors_of(pid).values():
             check(not re.match(r"/(sys|proc/|dev/(?!null|urandom|random))", target), target)
 
 
@@ -370,10 +332,9 @@ def test_p22_the_control_plane_cannot_touch_warden():
 def test_p22_the_gateway_has_no_rights_either_and_another():
     with Daemon(config=CONFIG) as d:
         state = d.get("/v1/status").json
-        children = subprocess.run(["pgrep", "-P", str(state["warden_pid"]), "-x", "mas-gateway"],
-                                  stdout=subprocess.PIPE).stdout.split()
-        equal(len(children), 1, "one gateway")
-        gateway = status_of(int(children[0]))
+        found = named("mas-gateway", children_of(state["warden_pid"]))
+        equal(len(found), 1, "one gateway")
+        gateway = status_of(found[0])
         taken = {"0", status_of(state["pid"])["Uid"].split()[0]}
         equal(set(gateway["Uid"].split()) & taken, set(), "users of others")
         for key in ("CapEff", "CapPrm"):

@@ -102,10 +102,7 @@ def test_p1_the_daemon_environment_is_not_a_commands():
     text = sb.sh("env; tr '\\0' '\\n' < /proc/self/environ; cat /proc/*/environ")["stdout"]
     check("do-not-show" not in text and "MAS_SECRET" not in text, text)
     # Not even our own processes keep it: it is the operator's, and may hold tokens of all kinds.
-    kept = {}
-    for pid in [d.process.pid, *below(d.process.pid)]:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ") as f:
-            kept[pid] = f.read()
+    kept = {pid: proc_text(pid, "environ") for pid in [d.process.pid, *below(d.process.pid)]}
     check("PATH=" in kept[d.process.pid], "control: environments can be read here")
     equal([pid for pid, text in kept.items() if "do-not-show" in text], [])
 
@@ -374,10 +371,7 @@ def users_of_kernels():
     servers = [p for p, name in found.items() if name == "runsc-gofer"]
     sentries = [p for p, name in found.items() if name == "runsc-sandbox"]
     check(len(servers) >= 2 and len(sentries) >= 2, found)
-    status = {}
-    for p in found:
-        with open(f"/proc/{p}/status") as f:
-            status[p] = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+    status = {p: status_of(p) for p in found}
     users = [int(status[p]["Uid"].split()[0]) for p in servers]
     if DOCKER:  # which maps no ids: its files are served by the host's root, in an empty root of its own
         equal(set(users), {0})
@@ -535,8 +529,7 @@ def status_of_command():
     a = d.post(f"/sandboxes/{sb.id}/exec", {"command": ["sleep", f"77.{os.getpid()}"], "async": True, "timeout_ms": 60000})
     check(a.status in (200, 201, 202), a)
     wait_for(lambda: processes(f"sleep 77.{os.getpid()}"), "it runs")
-    with open(f"/proc/{processes(f'sleep 77.{os.getpid()}')[0]}/status") as f:
-        return f.read()
+    return proc_text(processes(f"sleep 77.{os.getpid()}")[0], "status")
 
 
 @test("P9 no_new_privs, an empty bounding set but for the runner's, a filter")

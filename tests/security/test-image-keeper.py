@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What fetches and unpacks images has no rights over anything but images. P28 of SECURITY.md; what
 archives and manifests try is in tests/image."""
+import contextlib
 import hashlib
 import io
 import json
@@ -22,30 +23,9 @@ d = shared_daemon("-images-registries", REGISTRY, "-images-insecure-registries",
 d.get("/v1/images")
 
 
-def below(pid):
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children") as f:
-            return [int(x) for x in f.read().split()]
-    except OSError:
-        return []
-
-
 def find(word):
-    """The newest process below the daemon with the word in its command line."""
-    found, todo = None, [d.process.pid]
-    for pid in todo:
-        todo += below(pid)
-        try:
-            with open(f"/proc/{pid}/cmdline") as f:
-                found = pid if word in f.read().split("\0") else found
-        except OSError:
-            pass
-    return found
-
-
-def status(pid):
-    with open(f"/proc/{pid}/status") as f:
-        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+    """The deepest process below the daemon with the word in its command line."""
+    return next((p for p in below(d.process.pid)[::-1] if word in words_of(p)), None)
 
 
 def inside(pid, uid, *argv):
@@ -56,7 +36,7 @@ def inside(pid, uid, *argv):
 
 @test("P28 the keeper is nobody on the host: an id of its own, a user namespace, few rights in it")
 def test_p28_the_keeper_is_nobody_on_the_host_an_id():
-    s = status(find("--keeper-stage"))
+    s = status_of(find("--keeper-stage"))
     equal(set(s["Uid"].split() + s["Gid"].split()), {str(KEEPER)})
     equal((s["NoNewPrivs"], s["Seccomp"], s["Groups"].strip()), ("1", "2", ""))
     mask = sum(1 << n for n in RIGHTS.values())
@@ -101,7 +81,7 @@ def test_p28_what_speaks_to_registries_may_not_even_look():
     thread.start()
     wait_for(lambda: find("skopeo"), "the fetching program")
     pid = find("skopeo")
-    s = status(pid)
+    s = status_of(pid)
     equal(set(s["Uid"].split() + s["Gid"].split()), {str(NOBODY)})
     equal((int(s["CapEff"], 16), int(s["CapPrm"], 16), s["NoNewPrivs"], s["Seccomp"]), (0, 0, "1", "2"))
     check(inside(pid, KEEPER, "ls", "/images/store").returncode == 0, "the control")
@@ -183,14 +163,12 @@ class Unpacker:
     it that takes it over. It has its descriptors, and a way to what they are."""
 
     def __init__(self, data):
-        self.answer = None
+        self.answer, self.keeper = None, find("--keeper-stage")
         self.thread = threading.Thread(target=self.put, args=(data,), daemon=True)
         self.thread.start()
         wait_for(self.find, "the unpacker")
-        wait_for(lambda: status(self.pid)["State"].startswith("T"), "its stop")
-        self.fds = {}
-        for fd in os.listdir(f"/proc/{self.pid}/fd"):
-            self.fds[int(fd)] = os.readlink(f"/proc/{self.pid}/fd/{fd}")
+        wait_for(lambda: state_of(self.pid) == "T", "its stop")
+        self.fds = descriptors_of(self.pid)
         self.pipe = max(fd for fd, at in self.fds.items() if fd > 2 and at.startswith("pipe:"))
         self.target = next(fd for fd, at in self.fds.items() if at.endswith("/image"))
 
@@ -198,23 +176,13 @@ class Unpacker:
         self.answer = d.put("/v1/images/tar?name=forged&format=rootfs-tar", data)
 
     def find(self):
-        todo = [find("--keeper-stage") or 0]
-        for pid in todo:
-            todo += below(pid)
-            try:
-                with open(f"/proc/{pid}/comm") as f:
-                    found = f.read() == "mas-image-unpk\n" and os.path.isdir(f"/proc/{pid}/root/")
-                if found and any(at.endswith("/image/rootfs") or at.endswith("/rootfs/etc") for at in self.links(pid)):
+        for pid in named("mas-image-unpk", below_now(self.keeper)):
+            with contextlib.suppress(OSError):
+                if any(at.endswith(("/image/rootfs", "/rootfs/etc")) for at in descriptors_of(pid).values()):
                     os.kill(pid, signal.SIGSTOP)
                     self.pid = pid
                     return True
-            except OSError:
-                pass
         return False
-
-    @staticmethod
-    def links(pid):
-        return [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
 
     def path(self, name):
         return f"/proc/{self.pid}/fd/{self.target}/{name}"

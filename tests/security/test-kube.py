@@ -49,8 +49,7 @@ def ask(s):
 
 
 def fact(pid, name):
-    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
-        return next(line.partition(":")[2].strip() for line in f if line.startswith(name + ":"))
+    return status_of(pid)[name].strip()
 
 
 @test("P33 it has no rights left when it serves, and comes back after kill -9")

@@ -51,25 +51,12 @@ SANITIZERS = {"libasan", "libubsan", "libm", "libgcc_s", "libstdc++"} if SANITIZ
 
 
 def is_root(pid):
-    with open(f"/proc/{pid}/status") as f:
-        return "0" in re.search(r"^Uid:(.*)$", f.read(), re.M)[1].split()
-
-
-def descendants(pid):
-    found = [pid]
-    for p in found:
-        try:
-            with open(f"/proc/{p}/task/{p}/children") as f:
-                found += [int(c) for c in f.read().split()]
-        except OSError:
-            pass
-    return found
+    return "0" in status_of(pid).get("Uid", "").split()
 
 
 def mapped(pid):
     """Libraries in its memory, without those that another one of them asks for: what libcrypto is made of differs."""
-    with open(f"/proc/{pid}/maps") as f:
-        files = {line.split(maxsplit=5)[5].strip() for line in f if "/" in line}
+    files = {line.split(maxsplit=5)[5].strip() for line in proc_text(pid, "maps").splitlines() if "/" in line}
     files = {f for f in files if ".so" in f}
     brought = set().union(*(needed(f) for f in files))
     return {library(f) for f in files} - (brought - needed(f"/proc/{pid}/exe")) - SANITIZERS
@@ -105,13 +92,13 @@ def test_p22_of_a_running_daemon_only_these_programs():
     with Daemon() as d:
         d.run("true")
         seen = {}
-        for pid in descendants(d.process.pid):
+        for pid in filter(is_root, [d.process.pid, *below(d.process.pid)]):
             try:
-                if not is_root(pid):
-                    continue
-                seen.setdefault(os.path.basename(os.readlink(f"/proc/{pid}/exe")), set()).update(mapped(pid))
-            except (FileNotFoundError, ProcessLookupError):
-                continue
+                program, libraries = program_of(pid), mapped(pid)
+            except subprocess.CalledProcessError:  # readelf found nothing to read
+                check(not lives(pid), f"{pid} cannot be read")
+            if lives(pid):  # what was seen of one that has ended may be half of it
+                seen.setdefault(program, set()).update(libraries)
         check("mas-warden" in seen, "the warden is root")
         for program, libraries in sorted(seen.items()):
             print(f"# {program}: {', '.join(sorted(libraries)) or 'static'}")

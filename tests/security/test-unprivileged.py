@@ -56,8 +56,7 @@ def each(name):
 
 @each("P21 the report says what is missing")
 def test_p21_the_report_says_what_is_missing(kind, d, sb):
-    with open(f"/proc/{d.process.pid}/status") as f:
-        check(f"Uid:\t{kind.uid}\t{kind.uid}" in f.read(), "control: the daemon is that user's")
+    equal(set(status_of(d.process.pid)["Uid"].split()), {str(kind.uid)}, "control: the daemon is that user's")
     e = sb.created["effective"]
     equal(e["uid_separation"], kind.separate, "uid_separation")
     equal(e["memory"], None, "memory")

@@ -858,13 +858,7 @@ def rss_kb(pid):
 
 def descriptors(pid):
     """What they are and how many of each."""
-    found = collections.Counter()
-    for fd in glob.glob(f"/proc/{pid}/fd/*"):
-        try:
-            found[re.sub(r"[0-9]+", "N", os.readlink(fd))] += 1
-        except OSError:
-            pass  # closed meanwhile
-    return found
+    return collections.Counter(re.sub(r"[0-9]+", "N", link) for link in descriptors_of(pid).values())
 
 
 def settled_descriptors(pid):
@@ -890,17 +884,10 @@ def few_descriptors(pid, was):
 def own_processes():
     """Of this build: executables in its directory, and commands with our generator."""
     found = []
-    for p in glob.glob("/proc/[0-9]*"):
-        try:
-            exe = os.readlink(p + "/exe")
-            with open(p + "/cmdline", "rb") as f:
-                line = f.read().replace(b"\0", b" ").decode(errors="replace")
-            with open(p + "/cgroup") as f:
-                group = PREFIX in f.read()
-        except OSError:
-            continue
-        if exe.startswith(BUILD + "/mas-") or "def plan(seed)" in line or group:
-            found.append(f"{p[6:]} {exe} {line[:80]!r}")
+    for p in all_pids():
+        exe, line = proc_link(p, "exe"), command_of(p)
+        if exe.startswith(BUILD + "/mas-") or "def plan(seed)" in line or PREFIX in proc_text(p, "cgroup"):
+            found.append(f"{p} {exe} {line[:80]!r}")
     return found
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kubeconfigs, the files of a pod, and credentials of programs: what is taken, what is refused by
  * name. */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -179,6 +180,15 @@ static void check_plugin(void)
     ok(n > 0 && kube_credential_parse(&c, text, (size_t)n, a.plugin_version, &err) == 0 &&
            strcmp(c.token, "t-one-b") == 0,
        "its credential: %s", c.token ? c.token : err.message);
+    /* One that has left its group, closed its output and stays. */
+    write_file("give",
+               "#!/usr/bin/python3\nimport os, time\n"
+               "os.setpgid(0, os.getpgid(os.getppid()))\nos.write(1, b'left')\nos.close(1)\n"
+               "time.sleep(1000)\n");
+    struct pollfd answer = {.fd = p.fd, .events = POLLIN};
+    ok(kube_plugin_ask(&p) == 0 && poll(&answer, 1, 60000) == 1 &&
+           read(p.fd, text, sizeof(text)) == 4,
+       "a program that left its group is not waited for");
     kube_plugin_stop(&p);
     static const char *const bad[] = {
         "-",

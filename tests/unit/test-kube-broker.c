@@ -3,7 +3,9 @@
  * does and refuses with what a real one has said. What reaches the cluster, in which order, and
  * what is left after a failure is looked at there. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,7 +18,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "kube/access.h"
-#include "kube/broker.h"
+#include "kube/broker-internal.h"
 #include "kube/ceiling.h"
 #include "kube/client.h"
 #include "kube/manifest.h"
@@ -28,7 +30,7 @@
 #define OBJECTS_MAX 64
 #define MIB         (1ull << 20)
 
-static struct exchanges answers;
+static struct exchanges answers, execs;
 static struct server server;
 
 /* --- the objects of a cluster */
@@ -46,6 +48,9 @@ struct cluster {
     bool no_rights;     /* reviews say no */
     const char *denied; /* of which resource; NULL: all */
     bool quota_full, no_class;
+    bool exec_opens; /* into a link that takes nothing until link_ends is posted */
+    int execs;
+    sem_t link_ends;
 };
 
 static struct cluster cluster = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -190,16 +195,30 @@ static char *answer_get(const char *path, size_t *ret_len)
                   : answer_with("200 OK", cluster.bodies[at], ret_len);
 }
 
+static char *answer_open(const char *head, size_t *ret_len)
+{
+    char key[25] = "";
+    const char *at = strcasestr(head, "Sec-WebSocket-Key: ");
+    snprintf(key, sizeof(key), "%.24s", at ? at + strlen("Sec-WebSocket-Key: ") : "");
+    return exchange_upgrade(exchange_find(&execs, "70-kubelet-down-exec-v5"), key, ret_len);
+}
+
 static char *serve(void *data, const char *head, size_t *ret_len)
 {
     char method[16], path[2000], *answer = NULL;
     const char *body = strstr(head, "\r\n\r\n");
     (void)data;
+    if (cluster.exec_opens && strncmp(head, "GET ", 4) != 0 && strncmp(head, "POST ", 5) != 0) {
+        sem_wait(&cluster.link_ends); /* these are frames for the link */
+        return NULL;
+    }
     if (sscanf(head, "%15s %1999s", method, path) != 2)
         return NULL;
     pthread_mutex_lock(&cluster.lock);
     if (strstr(path, "/exec?")) {
-        answer = answer_recorded("39-exec-missing-pod-404", ret_len);
+        cluster.execs++;
+        answer = cluster.exec_opens ? answer_open(head, ret_len)
+                                    : answer_recorded("39-exec-missing-pod-404", ret_len);
     } else if (strcmp(method, "POST") == 0) {
         answer = answer_post(path, body + 4, ret_len);
     } else if (strcmp(method, "DELETE") == 0) {
@@ -225,6 +244,8 @@ static void reset_cluster(void)
     cluster.posts = cluster.fault_times = 0;
     cluster.no_rights = cluster.quota_full = cluster.no_class = cluster.fault_after = false;
     cluster.denied = NULL;
+    cluster.exec_opens = false;
+    cluster.execs = 0;
 }
 
 /* --- the control plane's side */
@@ -427,8 +448,75 @@ static void check_probe(void)
            strcmp(listed.uid, "u-sbx-own" KUBE_POD_NAME) == 0,
        "of ours alone, whoever else has our labels: %zu %s", n_listed, listed.uid);
     o = plain_order(KUBE_CONNECT);
+    strcpy(o.id, "own");
     r = send_order(&o);
-    ok(r.error == ERROR_NOT_FOUND, "no pod to connect to: %s", r.message);
+    ok(r.error == ERROR_NOT_FOUND && cluster.execs == 1, "no pod to connect to: %s", r.message);
+    o = plain_order(KUBE_CONNECT);
+    strcpy(o.id, "more");
+    r = send_order(&o);
+    ok(r.error == ERROR_NOT_FOUND && cluster.execs == 1 && strstr(r.message, "this daemon has no"),
+       "a pod of another instance is not asked at all: %s", r.message);
+    reset_cluster();
+}
+
+/* Whether there is a turn in which the loop has nothing to do. */
+static bool loop_comes_to_rest(void)
+{
+    for (int i = 0; i < 2000; i++) {
+        struct pollfd p = {.fd = uv_backend_fd(&loop), .events = POLLIN};
+        uv_run(&loop, UV_RUN_NOWAIT);
+        if (poll(&p, 1, 10) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int open_stream(void)
+{
+    struct kube_order o = plain_order(KUBE_CONNECT);
+    struct kube_reply r = {0};
+    int fd = -1;
+    strcpy(o.id, "own");
+    fd_send_msg(sock, &o, sizeof(o), NULL, 0);
+    while (r.tag != o.tag || r.kind != KUBE_ANSWERED) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+        take_reply(&r, &fd);
+    }
+    ok(r.error == 0 && fd >= 0, "a stream is open: %s", r.message);
+    return fd;
+}
+
+static void check_streams(struct kube_broker *b)
+{
+    static char bytes[16384];
+    cluster.exec_opens = true;
+    int fd = open_stream();
+    fd_set_nonblock(fd, true);
+    /* Until the link, TLS, TCP and the socket's own buffer are full. */
+    for (int idle = 0; idle < 20;) {
+        ssize_t n = send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
+        uv_run(&loop, UV_RUN_NOWAIT);
+        if (n < 0)
+            usleep(5000);
+        idle = n < 0 ? idle + 1 : 0;
+    }
+    close(fd);
+    ok(loop_comes_to_rest(), "a control plane that left is nothing to do while the link is busy");
+    sem_post(&cluster.link_ends);
+    struct kube_order o = plain_order(KUBE_CONNECT);
+    struct kube_reply r = {0};
+    int other = open_stream();
+    close(other);
+    b->n_carriers += BROKER_CARRIERS_MAX;
+    strcpy(o.id, "own");
+    r = send_order(&o);
+    ok(r.error == ERROR_LIMIT, "one stream too many: %s", r.message);
+    b->n_carriers -= BROKER_CARRIERS_MAX;
+    while (b->n_carriers)
+        uv_run(&loop, UV_RUN_ONCE);
+    ok(list_empty(&b->carriers), "each that ended makes room");
+    sem_post(&cluster.link_ends);
+    reset_cluster();
 }
 
 static void on_end(void *data)
@@ -448,6 +536,8 @@ int main(int argc, char **argv)
     struct kube_ceiling ceiling = {0};
     int pair[2];
     exchanges_load(&answers, argc > 1 ? argv[1] : "tests/data/kube", "answers.txt");
+    exchanges_load(&execs, argc > 1 ? argv[1] : "tests/data/kube", "execs.txt");
+    sem_init(&cluster.link_ends, 0, 0);
     server = (struct server){.way = SERVER_SELF, .serve = serve};
     server_start(&server);
     _cleanup_json_ json_t *c = json_parse(ceiling_text, strlen(ceiling_text), &err);
@@ -470,6 +560,7 @@ int main(int argc, char **argv)
     check_retries();
     check_ceiling();
     check_probe();
+    check_streams(b);
     close(sock);
     while (!ended)
         uv_run(&loop, UV_RUN_ONCE);
@@ -481,5 +572,6 @@ int main(int argc, char **argv)
     server_stop(&server);
     kube_ceiling_done(&ceiling);
     exchanges_done(&answers);
+    exchanges_done(&execs);
     return tap_done();
 }

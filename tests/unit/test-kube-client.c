@@ -3,6 +3,7 @@
  * torn and closed at 50 places; then what it does by itself: trust, deadlines, credentials, watches
  * that go on. Each group of recordings is a case. */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -230,6 +231,76 @@ static void run_exec(struct kube_client *c, uint32_t open_ms, uint32_t silence_m
         uv_run(&loop, UV_RUN_ONCE);
 }
 
+struct paused_exec {
+    struct kube_exec *exec;
+    bool paused, ended;
+};
+
+static void on_paused_output(void *data, unsigned channel, const void *bytes, size_t len)
+{
+    struct paused_exec *p = data;
+    (void)channel, (void)bytes, (void)len;
+    if (!p->paused)
+        kube_exec_pause(p->exec, true);
+    p->paused = true;
+}
+
+static void on_paused_end(void *data, const struct kube_result *refusal,
+                          const struct kube_exit *exit)
+{
+    struct paused_exec *p = data;
+    (void)refusal, (void)exit;
+    p->ended = true;
+}
+
+/* Whether there is a turn in which the loop has nothing to do. */
+static bool loop_comes_to_rest(void)
+{
+    for (int i = 0; i < 2000; i++) {
+        struct pollfd p = {.fd = uv_backend_fd(&loop), .events = POLLIN};
+        uv_run(&loop, UV_RUN_NOWAIT);
+        if (poll(&p, 1, 10) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Where its first output ends: frames of less than 126 bytes, each with its channel first. */
+static size_t first_output_end(const struct exchange *x)
+{
+    const unsigned char *p = (const unsigned char *)x->bytes;
+    size_t at = 0;
+    while (at + 2 < x->len && !((p[at + 1] & 0x7f) > 1 && (p[at + 2] == 1 || p[at + 2] == 2)))
+        at += 2u + (p[at + 1] & 0x7f);
+    return strlen(x->head) + at + 2u + (p[at + 1] & 0x7f);
+}
+
+static void check_paused_exec(struct kube_client *c, const struct exchange *x)
+{
+    static const char *const command[] = {"true", NULL};
+    static const struct kube_exec_events paused_events = {.on_output = on_paused_output,
+                                                          .on_end = on_paused_end};
+    struct kube_exec_options o = {.namespace_ = "t1",
+                                  .pod = "p",
+                                  .container = "main",
+                                  .command = command,
+                                  .open_ms = DEADLINE_MS,
+                                  .ping_ms = 600000,
+                                  .silence_ms = 600000};
+    struct paused_exec p = {0};
+    server.answer = x;
+    server.way = SERVER_TWO; /* after which it closes */
+    server.cut = first_output_end(x);
+    p.exec = kube_exec_start(c, &o, &paused_events, &p);
+    while (!p.paused)
+        uv_run(&loop, UV_RUN_ONCE);
+    ok(loop_comes_to_rest() && !p.ended, "a server that left is nothing to do while one pauses");
+    kube_exec_pause(p.exec, false);
+    while (!p.ended)
+        uv_run(&loop, UV_RUN_ONCE);
+    ok(p.ended, "and is seen after the pause");
+}
+
 static void check_execs(void)
 {
     struct exchanges all;
@@ -279,6 +350,7 @@ static void check_execs(void)
     server.cut = 0;
     run_exec(c, 200, 300, &w);
     ok(!w.open && w.refusal.outcome == KUBE_LATE, "and before it: %s", w.refusal.message);
+    check_paused_exec(c, exchange_find(&all, "30-exec-v5-stdout-stderr"));
     exchanges_done(&all);
     close_client(c);
 }

@@ -71,6 +71,43 @@ static void test_an_end_that_is_not_on_record(void)
     ok(count_forgets() == 1 && !e.forget_due, "and does once one has it");
 }
 
+static unsigned n_asked;
+
+static void count_ask(struct runtime_instance *i)
+{
+    (void)i;
+    n_asked++;
+}
+
+static void test_a_runner_that_leaves_in_a_loop(void)
+{
+    static const struct runtime_ops ops = {.connections_break = true, .reconnect = count_ask};
+    static struct manager manager;
+    manager.options.config.reconnects_per_minute = 3;
+    list_init(&manager.lost);
+    list_init(&sb.lost_node);
+    list_init(&sb.gateway_reports);
+    list_init(&sb.record_shares);
+    list_init(&sb.network_questions);
+    list_init(&sb.port_streams);
+    begin();
+    sb.lost_ms = 0;
+    sb.manager = &manager;
+    sb.ops = &ops;
+    sb.instance = (struct runtime_instance *)&sb;
+    sb.started = true;
+    sb.refs = 1;
+    for (int i = 0; i < 3; i++)
+        sandbox_lose(&sb, "it is tried");
+    ok(n_asked == 3 && !sb.runner_ended, "as often as it may, a runner that left is asked for");
+    sb.breaks_since_ms -= 60000;
+    for (int i = 0; i < 3; i++)
+        sandbox_lose(&sb, "it is tried");
+    ok(n_asked == 6 && !sb.runner_ended, "a minute later as often again");
+    sandbox_lose(&sb, "it is tried");
+    ok(n_asked == 6 && sb.runner_ended, "once more is the end of it");
+}
+
 int main(void)
 {
     static const struct runner_events none;
@@ -81,7 +118,7 @@ int main(void)
     sb.runner = runner_new(&loop, pair[0], 1, &none, &sb);
     test_input_before_the_queue();
     test_an_end_that_is_not_on_record();
-    runner_close(sb.runner);
+    test_a_runner_that_leaves_in_a_loop();
     uv_run(&loop, UV_RUN_DEFAULT);
     uv_loop_close(&loop);
     close(pair[1]);

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What holds for the whole tree, whatever its files do: format, names of tests, what scripts of the Makefile print."""
+import ast
 import glob
 import os
 import re
@@ -33,6 +34,23 @@ def test_every_test_function_has_a_name():
     scripts = glob.glob("tests/**/*.py", root_dir=ROOT, recursive=True)
     check(len(scripts) > 50, "there are scripts")
     equal([s for s in scripts if re.search(r"^\s*def _+\(", read(s), re.M)], [], "scripts with functions without names")
+
+
+def lists_processes(text):
+    """Whether a script itself, and not a program that it runs elsewhere, walks over /proc."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("listdir", "scandir", "glob", "iglob"):
+            place = getattr(node.args[0], "value", None) if node.args else None
+            if isinstance(place, str) and re.match(r"/proc/?(\[|\*|$)", place):
+                return True
+    return False
+
+
+@test("only tests/lib/processes.py lists processes, because they end while they are looked at")
+def test_only_one_file_lists_processes():
+    check(lists_processes(read("tests/lib/processes.py")), "control: it is found where it is")
+    scripts = glob.glob("tests/**/*.py", root_dir=ROOT, recursive=True)
+    equal([s for s in scripts if lists_processes(read(s))], ["tests/lib/processes.py"])
 
 
 @test("C sources are formatted by .clang-format, where version 14 is installed")

@@ -112,11 +112,16 @@ static void oci_describe_walls(const struct warden *w, enum oci_backend b, uint8
     mechanism[WALL_LANDLOCK] = MECHANISM_NONE;
 }
 
-/* The launcher of a container on the host's kernel is in its network; one of another kernel has a
- * network that the kernel in the sandbox does not look at. */
+/* The launcher of a container on the host's kernel is in its network; a kernel of the sandbox's own
+ * takes over that of its launcher, or has none that is known of here. */
 static bool oci_has_addresses(enum oci_backend b)
 {
-    return oci_flavour(b)->host_network;
+    return oci_flavour(b)->host_network || oci_flavour(b)->copy_network;
+}
+
+static bool oci_is_network_first(enum oci_backend b)
+{
+    return oci_flavour(b)->copy_network;
 }
 
 static uint32_t oci_features(const struct warden *w)
@@ -191,6 +196,7 @@ const struct cell_ops cell_oci = {
     .needs_namespaces = true,
     .has_proxy = true,
     .has_addresses = oci_has_addresses,
+    .is_network_first = oci_is_network_first,
     .takes = oci_takes,
     .check = oci_check,
     .features = oci_features,

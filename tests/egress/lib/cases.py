@@ -110,15 +110,7 @@ class Net:
 
     def processes(self, name):
         """Of the daemons in this namespace, by the name that ps shows."""
-        found = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/comm") as f:
-                    if f.read().strip() == name and os.readlink(f"/proc/{pid}/ns/net") == os.readlink("/proc/self/ns/net"):
-                        found.append(int(pid))
-            except OSError:  # it has ended
-                pass
-        return found
+        return [p for p in masd.named(name) if masd.proc_link(p, "ns/net") == masd.proc_link("self", "ns/net")]
 
     def begin(self):
         late, before = self.capture.mark(0 if self.late else capture.GRACE_S), self.late
