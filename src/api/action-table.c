@@ -39,8 +39,12 @@ static void action_release(struct action *a)
     sandbox_unref(sb);
 }
 
-static void action_free(struct action *a)
+void action_leave(struct action *a)
 {
+    a->set->n_pending -= a->status == STATUS_PENDING;
+    a->set->n--;
+    map_remove(a->set->by_id, a->id);
+    list_remove(&a->node);
     action_release(a);
     action_plan_done(&a->plan);
     json_decref(a->parameters);
@@ -49,15 +53,6 @@ static void action_free(struct action *a)
     free(a->skill_id);
     free(a->error);
     free(a);
-}
-
-void action_leave(struct action *a)
-{
-    a->set->n_pending -= a->status == STATUS_PENDING;
-    a->set->n--;
-    map_remove(a->set->by_id, a->id);
-    list_remove(&a->node);
-    action_free(a);
 }
 
 static void make_room(struct actions *s)

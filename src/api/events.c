@@ -223,16 +223,6 @@ static void pump_approvals(struct wire *w)
     }
 }
 
-static void list_pending(struct event_stream *s)
-{
-    struct approval **found = xcalloc(LIST_MAX, sizeof(struct approval *));
-    s->n_pending = approvals_list(s->approvals, &s->reader.who, APPROVAL_PENDING, found, LIST_MAX);
-    s->pending = xcalloc(s->n_pending + 1, sizeof(*s->pending));
-    for (size_t i = 0; i < s->n_pending; i++)
-        strncpy(s->pending[i], approval_id(found[i]), APPROVAL_ID_SIZE - 1);
-    free(found);
-}
-
 void handle_approval_events(struct api_request *req)
 {
     static const struct wire_ops ops = {pump_approvals, on_gone};
@@ -246,6 +236,11 @@ void handle_approval_events(struct api_request *req)
     s->reader.types = event_types_of("approval");
     s->reader.next = event_journal_last(req->services->events) + 1;
     s->approvals = gate_approvals(req->services->gate);
-    list_pending(s);
+    struct approval **found = xcalloc(LIST_MAX, sizeof(struct approval *));
+    s->n_pending = approvals_list(s->approvals, &s->reader.who, APPROVAL_PENDING, found, LIST_MAX);
+    s->pending = xcalloc(s->n_pending + 1, sizeof(*s->pending));
+    for (size_t i = 0; i < s->n_pending; i++)
+        strncpy(s->pending[i], approval_id(found[i]), APPROVAL_ID_SIZE - 1);
+    free(found);
     stream_begin(s, req);
 }

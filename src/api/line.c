@@ -52,17 +52,6 @@ static void on_done(void *data, const struct tool_result *r)
                 clock_mono_ns() - c->started_ns);
 }
 
-/* An answer has no place for what was ignored, so the log tells it. */
-static int check_members(const json_t *o, struct error *err)
-{
-    _cleanup_strbuf_ struct strbuf ignored = STRBUF_INIT(IGNORED_MAX);
-    const struct members_check how = {.ignored = &ignored};
-    int r = members_check(&how, o, body_mas_line, "", err);
-    if (r >= 0 && ignored.len)
-        log_warn("members of a request were ignored: %s", ignored.data);
-    return r;
-}
-
 static int parse_call(struct line_call *c, const json_t *o, const char **ret_tool,
                       struct error *err)
 {
@@ -72,7 +61,12 @@ static int parse_call(struct line_call *c, const json_t *o, const char **ret_too
         c->id = xstrdup(id);
     if (r < 0)
         return r;
-    r = check_members(o, err);
+    /* An answer of the line protocol has no place for what was ignored, so the log says it. */
+    _cleanup_strbuf_ struct strbuf ignored = STRBUF_INIT(IGNORED_MAX);
+    const struct members_check how = {.ignored = &ignored};
+    r = members_check(&how, o, body_mas_line, "", err);
+    if (r >= 0 && ignored.len)
+        log_warn("members of a request were ignored: %s", ignored.data);
     if (r < 0)
         return r;
     r = json_member_string(o, "tool", ret_tool, err);

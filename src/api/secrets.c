@@ -39,16 +39,6 @@ static void fail_pending(struct pending *p, const struct error *err)
         api_fail(req, err);
 }
 
-/* What the parser keeps of the value goes as soon as the pair has it. */
-static void wipe_value(json_t *body)
-{
-    json_t *value = json_object_get(body, "value");
-    char *text = (char *)(uintptr_t)json_string_value(value);
-    if (text)
-        explicit_bzero(text, json_string_length(value));
-    json_object_del(body, "value");
-}
-
 static int parse_secret(json_t *body, struct pair *p, struct error *err)
 {
     _cleanup_strv_ char **hosts = NULL;
@@ -122,7 +112,12 @@ void handle_secret_put(struct api_request *req)
     struct error err = {0};
     struct pair pair = {0};
     int r = parse_secret(req->body, &pair, &err);
-    wipe_value(req->body);
+    /* What the parser keeps of the value goes as soon as the pair has it. */
+    json_t *value = json_object_get(req->body, "value");
+    char *text = (char *)(uintptr_t)json_string_value(value);
+    if (text)
+        explicit_bzero(text, json_string_length(value));
+    json_object_del(req->body, "value");
     r = r < 0 ? r : put_secret(req, &pair, &err);
     pair_done(&pair);
     if (r < 0)

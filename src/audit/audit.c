@@ -211,15 +211,6 @@ struct audit *audit_open(const char *dir, struct store *store, const struct audi
     return NULL;
 }
 
-/* Until every record is in the database, or it does not take them. */
-static void drain_batch(struct audit *a)
-{
-    while (a->chaining || a->jobs || (a->queued.len && !a->failures)) {
-        audit_batch_start(a);
-        uv_run(a->loop, UV_RUN_ONCE);
-    }
-}
-
 void audit_close(struct audit *a)
 {
     struct error err = {0};
@@ -229,7 +220,11 @@ void audit_close(struct audit *a)
     a->failures = 0;
     if (write_owed(a, &err) < 0)
         log_error("audit: %zu records are lost: %s", a->n_owed, err.message);
-    drain_batch(a);
+    /* Until every record is in the database, or it does not take them. */
+    while (a->chaining || a->jobs || (a->queued.len && !a->failures)) {
+        audit_batch_start(a);
+        uv_run(a->loop, UV_RUN_ONCE);
+    }
     close_timers(a);
     uv_run(a->loop, UV_RUN_NOWAIT);
 }

@@ -54,17 +54,6 @@ static void add_rows(struct table *t, const json_t *image)
     }
 }
 
-static void print_table(const json_t *answer)
-{
-    static const char *const titles[] = {"NAME", "DIGEST", "SIZE", "FILES", "LAST USED", "IN USE"};
-    struct table t;
-    size_t i;
-    json_t *image;
-    table_init(&t, ELEMENTS(titles), titles);
-    json_array_foreach(json_object_get(answer, "images"), i, image) add_rows(&t, image);
-    table_print(&t);
-}
-
 static int print_digest(const struct args *a, json_t *image)
 {
     if (a->json)
@@ -196,7 +185,13 @@ static int image_ls(const struct args *a, struct session *s, struct sbx_error *e
         return -1;
     if (a->json)
         return print_answer(answer);
-    print_table(answer);
+    static const char *const titles[] = {"NAME", "DIGEST", "SIZE", "FILES", "LAST USED", "IN USE"};
+    struct table t;
+    size_t i;
+    json_t *image;
+    table_init(&t, ELEMENTS(titles), titles);
+    json_array_foreach(json_object_get(answer, "images"), i, image) add_rows(&t, image);
+    table_print(&t);
     return 0;
 }
 

@@ -96,22 +96,6 @@ static int set_file(struct hook_call *h, size_t row, const json_t *input, struct
     return 0;
 }
 
-static int set_tool(struct hook_call *h, const char *name, const json_t *input, struct error *err)
-{
-    if (strcmp(name, "Bash") == 0)
-        return set_shell(h, input, err);
-    if (strcmp(name, "WebFetch") == 0)
-        return set_url(h, input, err);
-    for (size_t i = 0; i < ELEMENTS(known); i++)
-        if (strcmp(known[i].name, name) == 0)
-            return set_file(h, i, input, err);
-    /* Any other: rules may name it. */
-    h->call.tool = strcmp(name, "WebSearch") == 0 ? "web_search" : name;
-    h->call.capabilities = strcmp(name, "WebSearch") == 0 ? CAPABILITY_NETWORK : CAPABILITY_UNSAFE;
-    h->call.args = input;
-    return 0;
-}
-
 int hook_call_parse(const json_t *input, struct hook_call *ret, struct error *err)
 {
     const char *event = NULL, *name = NULL;
@@ -131,7 +115,19 @@ int hook_call_parse(const json_t *input, struct hook_call *ret, struct error *er
     ret->call.paths = ret->paths;
     if (r < 0)
         return r;
-    return set_tool(ret, name, arguments, err);
+    if (strcmp(name, "Bash") == 0)
+        return set_shell(ret, arguments, err);
+    if (strcmp(name, "WebFetch") == 0)
+        return set_url(ret, arguments, err);
+    for (size_t i = 0; i < ELEMENTS(known); i++)
+        if (strcmp(known[i].name, name) == 0)
+            return set_file(ret, i, arguments, err);
+    /* Any other: rules may name it. */
+    ret->call.tool = strcmp(name, "WebSearch") == 0 ? "web_search" : name;
+    ret->call.capabilities =
+        strcmp(name, "WebSearch") == 0 ? CAPABILITY_NETWORK : CAPABILITY_UNSAFE;
+    ret->call.args = arguments;
+    return 0;
 }
 
 void hook_call_done(struct hook_call *h)

@@ -56,12 +56,6 @@ static int attach_tree(int tree, const char *target, bool directory, uint64_t fl
     return 0;
 }
 
-static void close_trees(int *trees, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        fd_close(&trees[i]);
-}
-
 static int attach_kept(const struct drop_view *v, int *trees, struct error *err)
 {
     for (size_t i = 0; i < v->n_kept; i++) {
@@ -91,41 +85,22 @@ static int attach_state(int tree, const struct drop_view *v, struct error *err)
     return 0;
 }
 
-/* Swaps the current directory, a mount, for the root and lets go of the old one. */
-static int enter_root(struct error *err)
-{
-    unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
-    if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
-        return error_set(err, ERROR_INTERNAL, errno, "change root");
-    if (mount(NULL, "/", NULL, flags, NULL) < 0)
-        return error_set(err, ERROR_INTERNAL, errno, "make the root read-only");
-    return 0;
-}
-
-static int clone_kept(const struct drop_view *v, int *trees, struct error *err)
-{
-    for (size_t i = 0; i < v->n_kept; i++) {
-        trees[i] = clone_tree(v->kept[i].path);
-        if (trees[i] < 0 && trees[i] != -ENOENT)
-            return error_set(err, ERROR_INTERNAL, -trees[i], "%s", v->kept[i].path);
-    }
-    return 0;
-}
-
 static int build_view(const struct drop_view *v, int *trees, struct error *err)
 {
     _cleanup_close_ int state = clone_tree(v->state_path);
     if (state < 0)
         return error_set(err, ERROR_INTERNAL, -state, "%s", v->state_path);
-    int r = clone_kept(v, trees, err);
-    if (r < 0)
-        return r;
+    for (size_t i = 0; i < v->n_kept; i++) {
+        trees[i] = clone_tree(v->kept[i].path);
+        if (trees[i] < 0 && trees[i] != -ENOENT)
+            return error_set(err, ERROR_INTERNAL, -trees[i], "%s", v->kept[i].path);
+    }
     /* Any directory will do to stand on. */
     if (mount("tmpfs", v->state_path, "tmpfs", MS_NOSUID | MS_NODEV, ROOT_SIZE) < 0 ||
         chdir(v->state_path) < 0)
         return error_set(err, ERROR_INTERNAL, errno, "private root");
     umask(0);
-    r = attach_state(state, v, err);
+    int r = attach_state(state, v, err);
     if (r == 0)
         r = attach_kept(v, trees, err);
     if (r == 0 && v->fill)
@@ -133,7 +108,13 @@ static int build_view(const struct drop_view *v, int *trees, struct error *err)
     umask(077);
     if (r < 0)
         return r;
-    return enter_root(err);
+    /* Swaps the current directory, a mount, for the root and lets go of the old one. */
+    unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
+    if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "change root");
+    if (mount(NULL, "/", NULL, flags, NULL) < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "make the root read-only");
+    return 0;
 }
 
 int drop_root_view(const struct drop_view *v, struct error *err)
@@ -143,6 +124,7 @@ int drop_root_view(const struct drop_view *v, struct error *err)
     _cleanup_free_ int *trees = xcalloc(v->n_kept, sizeof(*trees));
     memset(trees, -1, v->n_kept * sizeof(*trees));
     int r = build_view(v, trees, err);
-    close_trees(trees, v->n_kept);
+    for (size_t i = 0; i < v->n_kept; i++)
+        fd_close(&trees[i]);
     return r;
 }

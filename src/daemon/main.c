@@ -68,13 +68,6 @@ static int print_config(const struct config *c)
     return EXIT_SUCCESS;
 }
 
-static void setup_log(const struct config *c)
-{
-    enum log_level level = LOG_INFO;
-    log_level_parse(c->log_level, &level);
-    log_setup("mas-sandboxd", level, strcmp(c->log_format, "json") == 0);
-}
-
 static int run_daemon(struct config *c, const struct config_args *args, struct config_problems *p)
 {
     print_lines("", &p->errors);
@@ -88,7 +81,9 @@ static int run_daemon(struct config *c, const struct config_args *args, struct c
         puts("ok");
         return EXIT_SUCCESS;
     }
-    setup_log(c);
+    enum log_level level = LOG_INFO;
+    log_level_parse(c->log_level, &level);
+    log_setup("mas-sandboxd", level, strcmp(c->log_format, "json") == 0);
     if (args->mode == MODE_CLEAN)
         return daemon_clean(c);
     for (char *rest = p->warnings.data, *line; rest && (line = strsep(&rest, "\n"));)

@@ -286,14 +286,6 @@ static int restore_sandboxes(struct control *k, struct error *err)
     return r;
 }
 
-/* An exec that only its runner remembers must not be unknown to the first who asks for it. */
-static void wait_resumed(struct control *k)
-{
-    int64_t end = clock_mono_ms() + RESUME_MS;
-    while (manager_is_resuming(k->manager) && clock_mono_ms() < end)
-        uv_run(k->ctx->loop, UV_RUN_ONCE);
-}
-
 static bool call_lives(void *data, const char *call_id)
 {
     struct control *k = data;
@@ -412,16 +404,24 @@ static int open_sandboxes(struct control *k, int journal_dir, struct error *err)
     if (restore_sandboxes(k, err) < 0)
         return -1;
     traffic_tokens_sweep(k->traffic, is_sandbox_there, k); /* only those of lost ones go */
-    wait_resumed(k);
+    /* An exec that only its runner remembers must not be unknown to the first who asks for it. */
+    int64_t end = clock_mono_ms() + RESUME_MS;
+    while (manager_is_resuming(k->manager) && clock_mono_ms() < end)
+        uv_run(k->ctx->loop, UV_RUN_ONCE);
     event_journal_started(k->events); /* all that was restored has been compared with it */
     loop_timer_init(&k->settle_timer, k->ctx->loop, settle_calls, k);
     settle_calls(k);
     return 0;
 }
 
-/* Callers come last, when everything that they can ask for is there. */
-static int serve_callers(struct control *k, struct error *err)
+static int control_init(struct control *k, struct error *err)
 {
+    int journal_dir = open(k->ctx->state_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (journal_dir < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "open '%s'", k->ctx->state_path);
+    if (open_host(k, err) < 0 || open_state(k, err) < 0 || open_sandboxes(k, journal_dir, err) < 0)
+        return -1;
+    /* Callers come last, when everything that they can ask for is there. */
     const struct control_context *ctx = k->ctx;
     k->api = make_api(k);
     control_watch_signals(k);
@@ -436,16 +436,6 @@ static int serve_callers(struct control *k, struct error *err)
     else
         k->line = line_mode_start(ctx->loop, k->api, ctx->config->max_line_bytes, control_end, k);
     return 0;
-}
-
-static int control_init(struct control *k, struct error *err)
-{
-    int journal_dir = open(k->ctx->state_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (journal_dir < 0)
-        return error_set(err, ERROR_INTERNAL, errno, "open '%s'", k->ctx->state_path);
-    if (open_host(k, err) < 0 || open_state(k, err) < 0 || open_sandboxes(k, journal_dir, err) < 0)
-        return -1;
-    return serve_callers(k, err);
 }
 
 /* After the loop. The audit writes its last records to the store, and the store its last rows;

@@ -74,15 +74,6 @@ static int hash_content(struct walk *w, int at, const char *base, struct error *
 
 /* --- what may not be there */
 
-static int check_owner(const struct stat *st, struct error *err)
-{
-    if (geteuid() != 0) /* a user that cannot give files away owns them all */
-        return 0;
-    if (st->st_uid == rootfs_squash_id(st->st_uid) && st->st_gid == rootfs_squash_id(st->st_gid))
-        return 0;
-    return error_set(err, ERROR_INVALID, 0, "an owner that no sandbox has");
-}
-
 static int check_kind(const struct stat *st, struct error *err)
 {
     unsigned never = S_ISDIR(st->st_mode) ? S_ISUID | S_ISGID : S_ISUID | S_ISGID | S_ISVTX;
@@ -91,7 +82,11 @@ static int check_kind(const struct stat *st, struct error *err)
     if (!S_ISLNK(st->st_mode) && (st->st_mode & never))
         return error_set(err, ERROR_INVALID, 0, "a mode that no image has (%04o)",
                          st->st_mode & 07777);
-    return check_owner(st, err);
+    if (geteuid() != 0) /* a user that cannot give files away owns them all */
+        return 0;
+    if (st->st_uid == rootfs_squash_id(st->st_uid) && st->st_gid == rootfs_squash_id(st->st_gid))
+        return 0;
+    return error_set(err, ERROR_INVALID, 0, "an owner that no sandbox has");
 }
 
 /* By its name from the current directory: there is no way to an attribute through a descriptor

@@ -39,17 +39,6 @@ static bool starts_with(const char *text, const char *prefix)
     return !strncmp(text, prefix, strlen(prefix));
 }
 
-static void read_meta(struct unpacker *u)
-{
-    int64_t uid = archive_entry_uid(u->entry), gid = archive_entry_gid(u->entry);
-    u->meta = (struct rootfs_meta){
-        .uid = (uint64_t)uid,
-        .gid = (uint64_t)gid,
-        .mode = archive_entry_perm(u->entry),
-        .mtime = {archive_entry_mtime(u->entry), archive_entry_mtime_nsec(u->entry)},
-    };
-}
-
 static int set_attributes(struct unpacker *u, int fd, struct error *err)
 {
     const char *key;
@@ -211,7 +200,13 @@ static int unpack_entry(struct unpacker *u, const char *raw_name, struct error *
     char *slash = strrchr(u->name, '/'), *base = slash ? slash + 1 : u->name;
     if (starts_with(base, WHITEOUT))
         return apply_whiteout(u, base, err);
-    read_meta(u);
+    int64_t uid = archive_entry_uid(u->entry), gid = archive_entry_gid(u->entry);
+    u->meta = (struct rootfs_meta){
+        .uid = (uint64_t)uid,
+        .gid = (uint64_t)gid,
+        .mode = archive_entry_perm(u->entry),
+        .mtime = {archive_entry_mtime(u->entry), archive_entry_mtime_nsec(u->entry)},
+    };
     const char *link = archive_entry_hardlink(u->entry);
     if (link)
         return make_hardlink(u, link, err);

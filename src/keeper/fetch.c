@@ -325,27 +325,19 @@ static int get_blobs(struct fetch *f, const char *digest, struct error *err)
     return e < 0 ? e : 0;
 }
 
-/* The one directory that the program may write to, in ours. */
-static int make_fetch_dir(const struct worker *w, struct error *err)
-{
-    int work = image_work_dir_fd(w->work);
-    uid_t id = w->o->own_ids ? KEEPER_USER_ID : (uid_t)-1;
-    if (mkdirat(work, FETCH_DIR, 0700) < 0 ||
-        fchownat(work, FETCH_DIR, id, id, AT_SYMLINK_NOFOLLOW) < 0 || fchmod(work, 0711) < 0)
-        return error_set(err, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, errno,
-                         "make a directory to fetch to");
-    return 0;
-}
-
 int fetch_image(struct worker *w, const struct reference *ref, char ret_digest[IMAGE_DIGEST_SIZE],
                 int *ret_dir, struct error *err)
 {
     int r = worker_begin(w, err);
     if (r < 0)
         return r;
-    r = make_fetch_dir(w, err);
-    if (r < 0)
-        return r;
+    /* The one directory that the program may write to, in ours. */
+    int work = image_work_dir_fd(w->work);
+    uid_t id = w->o->own_ids ? KEEPER_USER_ID : (uid_t)-1;
+    if (mkdirat(work, FETCH_DIR, 0700) < 0 ||
+        fchownat(work, FETCH_DIR, id, id, AT_SYMLINK_NOFOLLOW) < 0 || fchmod(work, 0711) < 0)
+        return error_set(err, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, errno,
+                         "make a directory to fetch to");
     _cleanup_free_ char *dir =
         xasprintf("%s/tmp/%s/" FETCH_DIR, w->o->dir, image_work_name(w->work));
     _cleanup_free_ char *blobs = xasprintf("%s/" FETCH_BLOBS, dir);

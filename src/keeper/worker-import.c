@@ -43,16 +43,6 @@ static int spool_upload(struct worker *w, int file, int64_t *ret_bytes, struct e
     return 0;
 }
 
-/* The end of the pipe may be a caller who left: only the keeper knows the difference. */
-static int check_whole(struct worker *w, int64_t bytes, struct error *err)
-{
-    _cleanup_json_ json_t *answer = worker_ask(w);
-    int64_t whole = answer ? json_integer_value(json_object_get(answer, "end")) : -1;
-    if (whole != bytes)
-        return error_set(err, ERROR_INVALID, 0, "the upload ended early");
-    return 0;
-}
-
 int worker_import(struct worker *w, const json_t *request, struct error *err)
 {
     const char *name = json_string_value(json_object_get(request, "name"));
@@ -74,9 +64,11 @@ int worker_import(struct worker *w, const json_t *request, struct error *err)
     w->deadline_ms = clock_mono_ms() + w->o->config.pull_timeout_ms; /* the caller's pace is over */
     if (r < 0)
         return r;
-    r = check_whole(w, bytes, err);
-    if (r < 0)
-        return r;
+    /* The end of the pipe may be a caller who left: only the keeper knows the difference. */
+    _cleanup_json_ json_t *answer = worker_ask(w);
+    int64_t whole = answer ? json_integer_value(json_object_get(answer, "end")) : -1;
+    if (whole != bytes)
+        return error_set(err, ERROR_INVALID, 0, "the upload ended early");
     /* The unpacker gets it, and must not be able to write to it. */
     _cleanup_close_ int source =
         openat(image_work_dir_fd(w->work), UPLOAD_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

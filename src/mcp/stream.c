@@ -131,21 +131,6 @@ static void evict_events(struct mcp_session *s, size_t allowed)
     }
 }
 
-static struct event *event_new(struct stream *st, const char *data, size_t len)
-{
-    char head[EVENT_ID_SIZE + 32];
-    int n = snprintf(head, sizeof(head),
-                     "id: %llu-%llu\nevent: message\ndata: ", (unsigned long long)st->number,
-                     (unsigned long long)st->next_seq);
-    struct event *e = xcalloc(1, sizeof(*e) + (size_t)n + len + 2);
-    memcpy(e->text, head, (size_t)n);
-    memcpy(e->text + n, data, len);
-    memcpy(e->text + (size_t)n + len, "\n\n", 2);
-    e->len = (size_t)n + len + 2;
-    e->seq = st->next_seq++;
-    return e;
-}
-
 /* Where all of them together have too much, what is sent already goes, first of all our own. */
 bool stream_has_room(struct stream *st, size_t len)
 {
@@ -167,7 +152,16 @@ void stream_push(struct stream *st, const char *data, size_t len)
     if (s->buffered + len > s->mcp->o.config.replay_bytes)
         evict_events(s,
                      s->mcp->o.config.replay_bytes > len ? s->mcp->o.config.replay_bytes - len : 0);
-    struct event *e = event_new(st, data, len);
+    char head[EVENT_ID_SIZE + 32];
+    int n = snprintf(head, sizeof(head),
+                     "id: %llu-%llu\nevent: message\ndata: ", (unsigned long long)st->number,
+                     (unsigned long long)st->next_seq);
+    struct event *e = xcalloc(1, sizeof(*e) + (size_t)n + len + 2);
+    memcpy(e->text, head, (size_t)n);
+    memcpy(e->text + n, data, len);
+    memcpy(e->text + (size_t)n + len, "\n\n", 2);
+    e->len = (size_t)n + len + 2;
+    e->seq = st->next_seq++;
     list_append(&st->events, &e->node);
     st->unsent += e->len;
     s->buffered += e->len;

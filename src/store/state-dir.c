@@ -198,20 +198,6 @@ static int give_files(int dir, uid_t uid, gid_t gid)
     return r < 0 && errno != ENOENT ? -errno : 0;
 }
 
-static int make_control(struct state_dir *s, uid_t uid, gid_t gid, struct error *err)
-{
-    s->control_path = xasprintf("%s/control", s->path);
-    s->warden_path = xasprintf("%s/warden", s->path);
-    _cleanup_close_ int fd = fd_enter_dir_at(s->fd, "control", 0700);
-    if (fd < 0)
-        return error_set(err, ERROR_INVALID, -fd, "make '%s'", s->control_path);
-    if (geteuid() == 0 && (give_files(fd, uid, gid) < 0 || fchown(fd, uid, gid) < 0))
-        return error_set(err, ERROR_INVALID, errno, "give '%s' to uid %u", s->control_path,
-                         (unsigned)uid);
-    s->control_fd = openat(s->fd, "control", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return s->control_fd < 0 ? error_set(err, ERROR_INVALID, errno, "'%s'", s->control_path) : 0;
-}
-
 int state_dir_make_images(struct state_dir *s, uid_t uid, struct error *err)
 {
     s->images_path = xasprintf("%s/images", s->path);
@@ -237,7 +223,16 @@ int state_dir_open(struct state_dir *s, const char *path, bool temporary, uid_t 
     r = take_lock(s, err);
     if (r < 0)
         return r;
-    return make_control(s, uid, gid, err);
+    s->control_path = xasprintf("%s/control", s->path);
+    s->warden_path = xasprintf("%s/warden", s->path);
+    _cleanup_close_ int fd = fd_enter_dir_at(s->fd, "control", 0700);
+    if (fd < 0)
+        return error_set(err, ERROR_INVALID, -fd, "make '%s'", s->control_path);
+    if (geteuid() == 0 && (give_files(fd, uid, gid) < 0 || fchown(fd, uid, gid) < 0))
+        return error_set(err, ERROR_INVALID, errno, "give '%s' to uid %u", s->control_path,
+                         (unsigned)uid);
+    s->control_fd = openat(s->fd, "control", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return s->control_fd < 0 ? error_set(err, ERROR_INVALID, errno, "'%s'", s->control_path) : 0;
 }
 
 void state_dir_close(struct state_dir *s)

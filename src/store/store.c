@@ -118,19 +118,6 @@ static int store_migrate(struct store *s, struct error *err)
     return exec_sql(s, set, err);
 }
 
-static int prepare_statements(struct store *s, struct error *err)
-{
-    for (int t = 0; t < _STORE_TABLE_MAX; t++) {
-        _cleanup_free_ char *put =
-            xasprintf("INSERT OR REPLACE INTO %s VALUES (?1, ?2)", table_names[t]);
-        _cleanup_free_ char *del = xasprintf("DELETE FROM %s WHERE key = ?1", table_names[t]);
-        if (sqlite3_prepare_v2(s->db, put, -1, &s->put[t], NULL) != SQLITE_OK ||
-            sqlite3_prepare_v2(s->db, del, -1, &s->remove[t], NULL) != SQLITE_OK)
-            return db_error(s, err, "prepare");
-    }
-    return 0;
-}
-
 static int open_database(struct store *s, const char *path, struct error *err)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
@@ -150,7 +137,15 @@ static int open_database(struct store *s, const char *path, struct error *err)
     r = store_migrate(s, err);
     if (r < 0)
         return r;
-    return prepare_statements(s, err);
+    for (int t = 0; t < _STORE_TABLE_MAX; t++) {
+        _cleanup_free_ char *put =
+            xasprintf("INSERT OR REPLACE INTO %s VALUES (?1, ?2)", table_names[t]);
+        _cleanup_free_ char *del = xasprintf("DELETE FROM %s WHERE key = ?1", table_names[t]);
+        if (sqlite3_prepare_v2(s->db, put, -1, &s->put[t], NULL) != SQLITE_OK ||
+            sqlite3_prepare_v2(s->db, del, -1, &s->remove[t], NULL) != SQLITE_OK)
+            return db_error(s, err, "prepare");
+    }
+    return 0;
 }
 
 static void free_handles(struct store *s)

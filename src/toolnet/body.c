@@ -163,13 +163,6 @@ void body_strip_controls(struct strbuf *b)
     b->len = n;
 }
 
-static json_t *base64_json(const char *data, size_t len)
-{
-    size_t out_len;
-    _cleanup_free_ char *out = base64_encode(data, len, &out_len);
-    return json_stringn_nocheck(out, out_len);
-}
-
 bool body_type_is_text(const char *type)
 {
     return type && (strncasecmp(type, "text/", 5) == 0 || strcasestr(type, "json") ||
@@ -191,5 +184,7 @@ json_t *body_json(const char *data, size_t len, bool truncated, const char *cont
             return json_stringn_nocheck(text.data, text.len);
     }
     *ret_base64 = true;
-    return base64_json(data, len);
+    size_t out_len;
+    _cleanup_free_ char *out = base64_encode(data, len, &out_len);
+    return json_stringn_nocheck(out, out_len);
 }

@@ -50,10 +50,15 @@ static int parse_headers(const json_t *args, struct transfer_request *req, struc
     return 0;
 }
 
-/* A string is sent as it is; any other JSON value is sent as JSON. */
-static int parse_body(const json_t *args, struct transfer_request *req, struct strbuf *json,
-                      struct error *err)
+static int parse_request(const struct toolnet *net, const json_t *args,
+                         struct transfer_request *req, struct strbuf *json, struct error *err)
 {
+    int r = parse_method(args, &req->method, err);
+    if (r < 0 || (r = args_string(args, "url", &req->url, err)) < 0 ||
+        (r = args_timeout(net, args, &req->timeout_ms, err)) < 0 ||
+        (r = parse_headers(args, req, err)) < 0)
+        return r;
+    /* A string is sent as it is; any other JSON value is sent as JSON. */
     json_t *body = json_object_get(args, "body");
     if (!body || json_is_null(body))
         return 0;
@@ -70,17 +75,6 @@ static int parse_body(const json_t *args, struct transfer_request *req, struct s
         if (strcasecmp(req->headers[i].name, "Content-Type") == 0)
             return 0;
     return transfer_add_header(req, "Content-Type", "application/json", err);
-}
-
-static int parse_request(const struct toolnet *net, const json_t *args,
-                         struct transfer_request *req, struct strbuf *json, struct error *err)
-{
-    int r = parse_method(args, &req->method, err);
-    if (r < 0 || (r = args_string(args, "url", &req->url, err)) < 0 ||
-        (r = args_timeout(net, args, &req->timeout_ms, err)) < 0 ||
-        (r = parse_headers(args, req, err)) < 0)
-        return r;
-    return parse_body(args, req, json, err);
 }
 
 static json_t *format_result(const struct transfer_response *res, int64_t ns, const char *error)

@@ -183,19 +183,6 @@ static void set_method(struct hop *h)
     curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, h->method);
 }
 
-/* The name is never resolved: libcurl connects to the bridge, whatever the URL says. */
-static void set_connection(struct hop *h)
-{
-    CURL *c = h->curl;
-    curl_easy_setopt(c, CURLOPT_ABSTRACT_UNIX_SOCKET, h->bridge.name);
-    curl_easy_setopt(c, CURLOPT_PROXY, "");
-    curl_easy_setopt(c, CURLOPT_NOPROXY, "*");
-    curl_easy_setopt(c, CURLOPT_FORBID_REUSE, 1L);
-    curl_easy_setopt(c, CURLOPT_CAINFO, h->net->ca_file);
-    curl_easy_setopt(c, CURLOPT_CAPATH, NULL);
-    curl_easy_setopt(c, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-}
-
 static int set_options(struct hop *h)
 {
     CURL *c = h->curl;
@@ -214,7 +201,14 @@ static int set_options(struct hop *h)
     curl_easy_setopt(c, CURLOPT_WRITEDATA, h);
     curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(c, CURLOPT_HEADERDATA, h);
-    set_connection(h);
+    /* The name is never resolved: libcurl connects to the bridge, whatever the URL says. */
+    curl_easy_setopt(c, CURLOPT_ABSTRACT_UNIX_SOCKET, h->bridge.name);
+    curl_easy_setopt(c, CURLOPT_PROXY, "");
+    curl_easy_setopt(c, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(c, CURLOPT_FORBID_REUSE, 1L);
+    curl_easy_setopt(c, CURLOPT_CAINFO, h->net->ca_file);
+    curl_easy_setopt(c, CURLOPT_CAPATH, NULL);
+    curl_easy_setopt(c, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     set_method(h);
     set_headers(h);
     return 0;

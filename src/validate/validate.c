@@ -72,18 +72,6 @@ static void look_inside(struct scan_state *s, const char *text, size_t len, cons
     }
 }
 
-/* Two kinds of high ones are one attack. */
-static void validation_settle(struct validation *v)
-{
-    unsigned kinds = 0;
-    for (size_t i = 0; i < v->n_matches; i++)
-        if (v->matches[i].threat >= THREAT_HIGH)
-            kinds |= 1u << v->matches[i].category;
-    if (kinds & (kinds - 1))
-        v->threat = THREAT_CRITICAL;
-    v->valid = v->threat <= THREAT_LOW;
-}
-
 void validate_text(const char *text, size_t len, const struct validate_limits *limits,
                    struct validation *ret)
 {
@@ -111,7 +99,14 @@ void validate_text(const char *text, size_t len, const struct validate_limits *l
                  whole ? "the text could not be looked at in full in the time there is"
                        : "the text is longer than what is looked at",
                  s.len, len - s.len, "", 0);
-    validation_settle(ret);
+    /* High findings in two or more categories are taken for one attack, which is critical. */
+    unsigned kinds = 0;
+    for (size_t i = 0; i < ret->n_matches; i++)
+        if (ret->matches[i].threat >= THREAT_HIGH)
+            kinds |= 1u << ret->matches[i].category;
+    if (kinds & (kinds - 1))
+        ret->threat = THREAT_CRITICAL;
+    ret->valid = ret->threat <= THREAT_LOW;
 }
 
 void validation_done(struct validation *v)

@@ -252,17 +252,6 @@ static void on_answer(struct mcp_call *call, const json_t *result, const struct 
         decide_approval(p, false, reason && *reason ? reason : "declined in the client");
 }
 
-/* Asks the client where it can ask its user, and the answer would count. */
-static void ask_client(struct person *p, const struct approval *a)
-{
-    const struct identity *who = mcp_call_identity(p->call);
-    bool counts = !who->authenticated && identity_has(who, ROLE_APPROVER) &&
-                  approval_risk(a) != RISK_CRITICAL;
-    json_t *question = counts ? make_question(p, a) : NULL;
-    if (question)
-        p->asking = mcp_call_ask(p->call, "elicitation/create", question, on_answer, p) == 0;
-}
-
 struct person *person_new(struct mcp_call *call, const struct approval *a,
                           void (*on_give_up)(void *data), void *data)
 {
@@ -281,6 +270,12 @@ struct person *person_new(struct mcp_call *call, const struct approval *a,
     snprintf(p->why, sizeof(p->why), "%s", why ? why : "");
     loop_timer_init(&p->timer, o->loop, on_tick, p);
     look_soon(p);
-    ask_client(p, a);
+    /* Asks the client where it can ask its user, and the answer would count. */
+    const struct identity *who = mcp_call_identity(p->call);
+    bool counts = !who->authenticated && identity_has(who, ROLE_APPROVER) &&
+                  approval_risk(a) != RISK_CRITICAL;
+    json_t *question = counts ? make_question(p, a) : NULL;
+    if (question)
+        p->asking = mcp_call_ask(p->call, "elicitation/create", question, on_answer, p) == 0;
     return p;
 }

@@ -126,8 +126,14 @@ static void format_stream(struct strbuf *out, const char *head, const char *text
         strbuf_puts(out, "\n");
 }
 
-static void format_end(struct strbuf *out, const json_t *result)
+void result_format_exec(const json_t *result, size_t max, struct strbuf *out)
 {
+    const char *text = json_string_value(json_object_get(result, "stdout"));
+    const char *errors = json_string_value(json_object_get(result, "stderr"));
+    format_stream(out, "", text ? text : "");
+    format_stream(out, "[stderr]\n", errors ? errors : "");
+    format_rest(out, result, "stdout", max);
+    format_rest(out, result, "stderr", max);
     const char *status = json_string_value(json_object_get(result, "status"));
     const char *error = json_string_value(json_object_get(result, "error"));
     const json_t *code = json_object_get(result, "exit_code");
@@ -142,17 +148,6 @@ static void format_end(struct strbuf *out, const json_t *result)
     if (json_is_true(json_object_get(result, "background_output_dropped")))
         strbuf_puts(out, "[a process it left in the background still had the output open; what "
                          "that prints is not kept: use start_command instead of '&']\n");
-}
-
-void result_format_exec(const json_t *result, size_t max, struct strbuf *out)
-{
-    const char *text = json_string_value(json_object_get(result, "stdout"));
-    const char *errors = json_string_value(json_object_get(result, "stderr"));
-    format_stream(out, "", text ? text : "");
-    format_stream(out, "[stderr]\n", errors ? errors : "");
-    format_rest(out, result, "stdout", max);
-    format_rest(out, result, "stderr", max);
-    format_end(out, result);
 }
 
 void result_finish_exec(struct mcp_call *call, struct exec *e, size_t max)
