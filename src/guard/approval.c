@@ -32,6 +32,8 @@ int64_t approval_now_s(void)
     return clock_seen_ns() / NS_PER_S;
 }
 
+/* Of canonical bytes: sorted keys and no spaces, so that the same subject has the same digest in
+ * every process and version. */
 void approval_digest(const json_t *subject, char out[AUDIT_DIGEST_SIZE])
 {
     char *text = json_dumps(subject, JSON_COMPACT | JSON_SORT_KEYS);
@@ -149,6 +151,9 @@ static void follow_up(struct approval *a)
         approval_next_uses(a);
 }
 
+/* What widens is taken back when it cannot be recorded: a new question, a vote, the use of a grant.
+ * What narrows (a rejection, an end) holds at once and is written again later, so that a full disk
+ * cannot bring back to life what a person has refused. */
 static void fail_change(const struct change *c, const struct error *err)
 {
     struct approval *a = c->approval;
@@ -193,6 +198,8 @@ static void on_unstored(void *data)
     on_written(data, NULL);
 }
 
+/* One change of an approval at a time (busy). A decision or a use that comes meanwhile is refused
+ * or waits, so no two of them can be based on the same state. */
 void approval_write(struct approval *a, enum approval_state before, size_t votes_before,
                     bool is_new, approval_fn fn, void *data)
 {
@@ -257,6 +264,7 @@ static void remove_row(struct approval *a)
     drop_approval(a);
 }
 
+/* The end holds even where the audit cannot be written: it takes a right away. */
 void approval_end(struct approval *a, enum approval_state state, const char *why)
 {
     struct error err = {0};
@@ -381,6 +389,9 @@ json_t *approval_subject_until(const json_t *subject, int64_t expires_s)
     return copy;
 }
 
+/* The time at which it expires is part of the subject, and so of the digest: a grant cannot be
+ * given another one. The record of the audit comes first; an approval that is not recorded is not
+ * asked. */
 int approvals_ask(struct approvals *s, const struct approval_request *r, approval_fn fn, void *data,
                   struct error *err)
 {

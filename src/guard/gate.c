@@ -139,6 +139,8 @@ char **gate_asked_env(const struct gate *g, char *const *env, char *const *image
     return asked;
 }
 
+/* The ruleset is referenced by the decision: a policy that is loaded while a call waits does not
+ * change what was decided, and gate_confirm() sees by the pointer that there is another one. */
 static void decide_call(struct gate *g, const struct gate_call *call, struct gate_decision *d)
 {
     checks_run(call, &d->findings);
@@ -253,6 +255,8 @@ static void record_refusal(struct gate *g, const struct gate_call *call,
     audit_note(g->audit, &r);
 }
 
+/* For refusals that no rule of the policy decided. They are on record as any other, with the name
+ * of what refused in the place of the rule. */
 int gate_refuse(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                 const char *rule, const char *reason, struct error *err)
 {
@@ -292,6 +296,8 @@ int gate_begin(struct gate *g, const struct gate_call *call, struct gate_decisio
     return 0;
 }
 
+/* Only a verdict that is another one than before is recorded: a call is decided on several times on
+ * its way, and the same answer need not be there more than once. */
 int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                 struct error *err)
 {
@@ -314,6 +320,9 @@ bool gate_agrees(struct gate *g, const struct gate_call *call, const struct gate
     return now.rules.verdict == d->rules.verdict && json_equal(before, after);
 }
 
+/* The last look before something runs. It is cheap where nothing has changed since the decision:
+ * the same rules, in the same minute. Otherwise the call is decided on anew, and goes on only if
+ * verdict and obligations are what they were. */
 int gate_confirm(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                  struct error *err)
 {

@@ -17,7 +17,8 @@
 
 #define JOURNAL_BATCH 8 /* events written in one go */
 
-/* Bytes first, then the records that make them count. */
+/* Bytes first, then the records that make them count: a kill -9 in between leaves bytes that no
+ * record names, and the next writer puts its own in their place. */
 static int write_events(struct journal *j, const struct record *recs, size_t n, const char *data,
                         size_t len)
 {
@@ -115,6 +116,8 @@ static size_t push_output(struct journal *j, uint8_t stream, const char *data, s
     return used;
 }
 
+/* A journal over its limit that may not cut waits in a list until others give room back. The event
+ * that says so is written once, so that a reader knows why the output stands still. */
 static void check_blocked(struct journal *j)
 {
     if (!j->block || j->ended || journal_blocked(j) || !journal_over_limit(j))
@@ -124,6 +127,8 @@ static void check_blocked(struct journal *j)
     list_append(&j->options->blocked, &j->blocked_node);
 }
 
+/* Readers may take the newest bytes from `fresh`, where they still lie in the runner's message, and
+ * need not read them back from the file. After this call that memory is used again. */
 static void journal_notify_readers(struct journal *j)
 {
     list_for_each_safe(r, &j->readers, struct journal_reader, node)
@@ -181,6 +186,8 @@ void journal_settle(struct journal *j)
         give_up(j);
 }
 
+/* A stalled journal takes no more to its files, so that the order of bytes stays; what comes waits
+ * in memory. The window of the protocol bounds that, since nothing is acknowledged meanwhile. */
 void journal_append(struct journal *j, uint8_t stream, const char *data, size_t len)
 {
     size_t used = journal_stalled(j) ? 0 : append_now(j, stream, data, len);
@@ -211,6 +218,8 @@ void journal_retry(struct journal *j)
         j->on_room(j->room_data);
 }
 
+/* One round: a journal that stalls again goes to the end of the list, behind the one that was last
+ * when the round began. */
 void journal_retry_all(struct journal_options *o)
 {
     struct list *last = o->stalled.prev;
@@ -295,6 +304,9 @@ static void push_end(struct journal *j)
     push_event(j, JOURNAL_EXIT);
 }
 
+/* Writing the end and showing it are two steps, because the exec's end must be on record between
+ * the two (exec_finish). A journal whose end was written by an earlier control plane holds it back
+ * until the exec has ended here, too. */
 void journal_write_end(struct journal *j)
 {
     if (!j->end_held)
@@ -331,6 +343,9 @@ uint64_t journal_stream_end(const struct journal *j, uint8_t stream)
     return j->stream_end[output_index(stream)];
 }
 
+/* Up to here output may be acknowledged, which lets the runner drop it. As long as a journal is in
+ * memory alone that is nothing: the next control plane gets it from the runner again. A journal
+ * without a name does not outlive this process, and there is nothing to wait for. */
 uint64_t journal_durable_end(const struct journal *j, uint8_t stream)
 {
     if (!j->name || j->gave_up)

@@ -103,6 +103,8 @@ void journal_on_room(struct journal *j, void (*on_room)(void *data), void *data)
     j->room_data = data;
 }
 
+/* What is still to come is at most the runner's ring, so the limit is raised by that much and holds
+ * again. */
 void journal_release(struct journal *j)
 {
     j->released = true;
@@ -265,6 +267,9 @@ static bool must_drop(const struct journal *j)
     return !j->block && j->tail.count > j->options->config.min_events && journal_over_limit(j);
 }
 
+/* The first half of the limit is the head, which is never dropped; what comes behind is the tail,
+ * of which the oldest goes. So a reader who comes late sees how a command began and how it ended.
+ */
 void journal_place(struct journal *j, const struct record *rec)
 {
     if (rec->type == JOURNAL_OUTPUT)

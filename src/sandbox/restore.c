@@ -68,6 +68,9 @@ static int read_row(const json_t *o, const char *key, struct sandbox_row *ret, s
     return r < 0 ? r : 0;
 }
 
+/* What is taken out of `alive` here is adopted; kill_strangers() ends the rest. So a row that
+ * cannot be read costs its sandbox: to adopt it without its owner or policy would open it to every
+ * caller. */
 static void restore_sandbox(void *data, const char *key, const char *body, size_t len)
 {
     struct restoring *r = data;
@@ -157,6 +160,8 @@ static bool row_is_end(const char *body, size_t len)
     return o && json_object_get(o, "result");
 }
 
+/* Two places can have an exec: the database and the file of recent rows. The file's is newer,
+ * unless the database already has the end. */
 static void restore_exec(void *data, const char *key, const char *body, size_t len)
 {
     struct restoring *r = data;
@@ -174,7 +179,7 @@ static void restore_exec(void *data, const char *key, const char *body, size_t l
     r->orphans[r->n_orphans++] = xstrdup(key);
 }
 
-/* --- execs that were told of and are perhaps not in the database */
+/* --- execs that callers have seen and that are perhaps not in the database */
 
 /* A later one of the same exec takes the place of an earlier one. */
 static void on_kept(void *data, const char *key, const char *body, size_t len, unsigned ticket)
@@ -208,7 +213,7 @@ static void restore_kept(struct restoring *r)
         free(k);
     }
     if (r->execs > rows)
-        log_info("commands that were told of and not in the database yet: %zu", r->execs - rows);
+        log_info("commands that callers have seen and the database lacked: %zu", r->execs - rows);
 }
 
 static int load_execs(struct restoring *r, struct error *err)
@@ -224,6 +229,7 @@ static int load_execs(struct restoring *r, struct error *err)
     return e;
 }
 
+/* While a sandbox is being adopted, every journal without an exec may be one of its execs'. */
 static bool keep_journal(void *data, const char *name)
 {
     struct manager *m = data;
@@ -304,6 +310,9 @@ void restore_sweep(struct manager *m)
     journal_sweep(&m->options.journal, keep_journal, m);
 }
 
+/* Sandboxes come before execs, which belong to them. Commands of sandboxes that are gone are ended
+ * before the journals are swept, because their ends are written to journals. Strangers are killed
+ * last: only when all rows were read is it known which they are. */
 int manager_restore(struct manager *m, struct map *alive, struct error *err)
 {
     struct restoring r = {.manager = m, .alive = alive};

@@ -45,6 +45,7 @@ static uint8_t read_buffer[RUNNER_READ_BYTES + FRAME_HEADER_SIZE + FRAME_PAYLOAD
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
+/* True for the first cause only: an event ends a sandbox, and must come once. */
 static bool connection_ends(struct runner *r)
 {
     if (r->broken || r->closing)
@@ -155,6 +156,8 @@ void runner_flush(struct runner *r)
     poll_for(r, false);
 }
 
+/* The generation shows that the answer is to this HELLO, and not to that of a control plane before
+ * this one whose bytes were still in the runner's buffer. */
 static int handle_hello(struct runner *r, const struct frame *f)
 {
     struct msg_hello_ok m;
@@ -190,6 +193,8 @@ static int handle_state(struct runner *r, const struct frame *f)
         return 0;                                                                                  \
     }
 
+/* Every message of the protocol. A runner is not trusted: what is not exactly as it must be ends
+ * the connection, and with it the sandbox. */
 static int handle_frame(struct runner *r, const struct frame *f)
 {
     const struct runner_events *e = r->events;
@@ -359,6 +364,7 @@ static ssize_t read_with_socket(struct runner *r, void *buffer, size_t size)
     return n;
 }
 
+/* One read per turn, so that a loud sandbox does not keep the loop from the others. */
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct runner *r = poll->data;

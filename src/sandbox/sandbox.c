@@ -18,6 +18,9 @@ static void sandbox_gone(struct sandbox *sb);
 
 /* --- idleness */
 
+/* The list is in the order in which sandboxes became idle, so the one whose time ends first is
+ * always its head. A crashed sandbox counts as idle: it is there to be looked at, and goes with
+ * idle_ttl. */
 void sandbox_update_idle(struct sandbox *sb)
 {
     list_remove(&sb->idle_node);
@@ -49,6 +52,8 @@ void sandbox_set_failure(struct sandbox *sb, const char *why)
     error_set(&sb->failure, ERROR_CRASH, 0, "%s", why);
 }
 
+/* The journal of changes first, then the audit and the counters. Helpers and pooled sandboxes
+ * belong to no caller, and no caller hears of them. */
 static void report_state(struct sandbox *sb)
 {
     const struct manager_options *o = &sb->manager->options;
@@ -65,7 +70,9 @@ static void record_crash(struct sandbox *sb)
         persist_sandbox(sb, NULL, NULL);
 }
 
-/* CRASHED is entered once both are known: how PID 1 ended, and all that its runner had sent. */
+/* Comes twice, from the runtime (instance is NULL then) and from the connection (runner_ended), in
+ * either order. The crash is reported once both are known: how PID 1 ended, and all that its runner
+ * had sent. A report after the first of them would lose the output that is still in the socket. */
 static void crash_when_settled(struct sandbox *sb)
 {
     char why[160];
@@ -97,7 +104,8 @@ static void crash_when_settled(struct sandbox *sb)
         sandbox_delete(sb, NULL);
 }
 
-/* The connection ended or the runner misbehaved. */
+/* The connection ended or the runner misbehaved. The sandbox cannot be used any more, whatever
+ * still runs in it: nothing could be said to it, and nothing that it says could be believed. */
 void sandbox_break(struct sandbox *sb, const char *why)
 {
     if (sb->state == SANDBOX_CREATING)
@@ -154,6 +162,8 @@ static void on_row_removed(void *data, const struct error *err)
     say_gone(data, err ? &copy : NULL);
 }
 
+/* Nothing of it is left on the host. It leaves every table before its row is removed, so that its
+ * name is free for the next create; only the answer to the deletion waits for the row. */
 static void sandbox_gone(struct sandbox *sb)
 {
     struct manager *m = sb->manager;
@@ -184,6 +194,9 @@ static void sandbox_gone(struct sandbox *sb)
     }
 }
 
+/* Legal in every state. The connection is closed first, so that no message of the runner comes
+ * while the execs end; callers of execs and of the create are answered before the processes are
+ * killed, because that may take the runtime a while. */
 void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
 {
     struct error err = {0};
@@ -224,6 +237,8 @@ void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
 
 /* --- the start of a sandbox */
 
+/* A sandbox that was never READY leaves nothing behind. One of an earlier control plane that could
+ * not be adopted stays as CRASHED: its callers know it, and have to learn what became of it. */
 void sandbox_start_failed(struct sandbox *sb, const struct error *err)
 {
     struct error copy = *err;
@@ -300,6 +315,7 @@ static void on_row_written(void *data, const struct error *err)
     sandbox_unref(sb);
 }
 
+/* The row is written while the runtime builds the sandbox: a create costs the longer of the two. */
 void sandbox_write_row(struct sandbox *sb)
 {
     if (!persist_wants_sandbox(sb))

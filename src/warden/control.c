@@ -46,6 +46,8 @@ static void outgoing_free(struct warden *w, struct outgoing *o)
     w->n_outgoing--;
 }
 
+/* Sandboxes that run go on: the next control plane adopts them. Replies that were not read are
+ * dropped with their descriptors, because their tags mean nothing to the next one. */
 void control_detach(struct warden *w)
 {
     watch_remove(w->control_watch);
@@ -135,6 +137,8 @@ static void reply_error(struct warden *w, struct plan_reply *reply, int error)
     control_send(w, reply, -1);
 }
 
+/* Refusals are answered here. From cell_create() on the cell owes the answer, and gives it when its
+ * runner runs or its process has ended. */
 static void do_create(struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
     struct limits limits;
@@ -155,6 +159,8 @@ static void do_create(struct warden *w, const struct plan *p, struct plan_reply 
         reply_error(w, reply, r);
 }
 
+/* One event per sandbox that runs, then the reply, which ends the list. Ends that no control plane
+ * has heard of yet come before, so that nothing is both. */
 static void do_list(struct warden *w, struct plan_reply *reply)
 {
     size_t cursor = 0;
@@ -295,6 +301,8 @@ static void plan_dispatch(struct warden *w, const struct plan *p, int fd, struct
     }
 }
 
+/* A record has one size and one version. Everything in it is checked before anything is done with
+ * it; the tag and the id are all that a refusal repeats. */
 static void on_plan(struct warden *w, const struct plan *p, ssize_t size, int fd)
 {
     struct plan_reply reply = {.wall = -1};

@@ -98,6 +98,8 @@ static bool tmpfs_suits(const struct cell *s)
            !w->disks.usable;
 }
 
+/* A disk in memory where it fits, because making one costs nothing; else an image on a loop device.
+ * One that was asked for and can be neither is refused, unless the plan accepts that. */
 int limits_apply_disk(struct cell *s, const struct plan *p, const struct limits *limits,
                       struct plan_reply *reply)
 {
@@ -134,6 +136,8 @@ static void fill_order_limits(struct cell *s, const struct limits *limits)
         o->processes = 0;
 }
 
+/* For an armed blank, whose limits were written before there was a plan: walls that this plan
+ * demands and the blank does not have are refused now. */
 int limits_check(const struct cell *s, const struct plan *p, struct plan_reply *reply)
 {
     for (size_t i = 0; i < ELEMENTS(cgroup_walls); i++) {

@@ -36,6 +36,8 @@ static int negative_errno(int r)
     return r < 0 ? -errno : r;
 }
 
+/* Groups and gid before the uid: after the change of the uid there is no right left to change them.
+ * With one id for all (shared_uid) the kernel allows no setgroups(). */
 static int become_inside(bool shared_uid)
 {
     uid_t id = shared_uid ? SANDBOX_TOOL_ID : SANDBOX_RUNNER_ID;
@@ -57,6 +59,7 @@ static bool is_kept(int cap, bool shared_uid)
     return false;
 }
 
+/* Up to the last capability that the running kernel knows, which may be newer than our headers. */
 static int bound_caps(bool shared_uid)
 {
     for (int cap = 0; cap <= CAP_LAST_CAP || prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
@@ -77,7 +80,10 @@ static int drop_caps(bool shared_uid)
     return negative_errno((int)syscall(SYS_capset, &header, data));
 }
 
-/* Everything that does not depend on the plan. */
+/* Everything that does not depend on the plan. The order is given: ids are changed once they are
+ * mapped; the tie to the warden comes after that, because a change of ids unties it; /proc is
+ * mounted before the limits of user namespaces are written through it, and masked and sealed
+ * afterwards. */
 static void become_blank(const struct child_template *t, int *seat)
 {
     if (!t->from_zygote) { /* which has all of it already */
@@ -193,6 +199,10 @@ static void build_filesystem(const struct child_template *t, const struct child_
                    WALL_LANDLOCK);
 }
 
+/* From here on nothing is gained any more. no_new_privs comes before Landlock and seccomp, which
+ * need it where there are no rights. Descriptors are closed after Landlock took its own. The tie to
+ * the warden is made once more after the last change of credentials. The system call filter is
+ * last: it forbids calls that the steps before it make. */
 static void child_confine(const struct child_template *t, const struct child_order *o,
                           int landlock_fd)
 {
@@ -231,6 +241,9 @@ static void leave_to_other(const struct child_template *t, struct child_order *o
     o->open_files = SCRATCH_OPEN_FILES;
 }
 
+/* The whole life of a sandbox's first process until it is the runner. It is a blank from "r" on,
+ * and waits there for its order, perhaps for hours. The first thing is to die with the warden:
+ * whatever follows, no half-made sandbox is left behind. */
 void child_main(const struct child_template *t, const struct cgroup *cg, int stream_fd,
                 int channel_fd, int failure_fd)
 {
