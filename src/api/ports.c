@@ -32,7 +32,7 @@ const struct route ports_host_route = {.method = HTTP_GET_,
 
 /* --- whether it may be */
 
-/* A page asks for many things at once: of one caller and port, one record a minute says it. */
+/* A page makes many requests at once: there is one record per minute, caller and port. */
 static bool is_recorded(struct port_access *list, const char *who, const char *sandbox,
                         unsigned port)
 {

@@ -11,8 +11,8 @@ struct sandbox;
 
 #define TRAFFIC_ENTER "/.mas/enter" /* of a host: where links lead */
 
-/* Of a request for a port. 1: it carries a token, and the caller is who made that; 0: it carries
- * none. ERROR_UNAUTHORIZED for an unknown token. */
+/* For a request for a port. 1: it carries a token, and counts as a call of the key that made the
+ * token; 0: it carries none. ERROR_UNAUTHORIZED for an unknown token. */
 int traffic_identify(struct api_request *req, struct error *err);
 /* Whether the request's token, if that is how it came, is for this port of this sandbox.
  * ERROR_NOT_FOUND: what it is not for does not exist for it. */

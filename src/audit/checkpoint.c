@@ -284,7 +284,7 @@ static void move_head(struct audit *a, struct checkpoint_call *c)
 static void pump_checkpoints(struct audit *a)
 {
     enum checkpoint_purpose purpose = CHECKPOINT_PERIODIC;
-    struct checkpoint_call *own = NULL; /* who needs a signature of its own */
+    struct checkpoint_call *own = NULL; /* a call that needs a signature of its own */
     if (a->signing || list_empty(&a->checkpoint_calls))
         return;
     list_for_each(c, &a->checkpoint_calls, struct checkpoint_call, node) {

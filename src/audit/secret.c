@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hashes of what may be secret. An environment variable or a line that was typed is often short,
  * and a plain hash of something short can be guessed by a reader of the record. So those are
- * hashed under a key of this state directory: equal ones look equal, and only who has the key can
- * try. */
+ * hashed under a key of this state directory: equal ones look equal, and only a holder of the key
+ * can try guesses. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>

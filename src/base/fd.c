@@ -35,8 +35,8 @@ int fd_steal(int *fd)
     return stolen;
 }
 
-/* For kernels without close_range. /proc/self/fd cannot be relied on: who has changed
- * users may not look into it. */
+/* For kernels without close_range. /proc/self/fd cannot be relied on: a process that has changed
+ * its user may not look into it. */
 static void close_each(unsigned first, unsigned last)
 {
     struct rlimit l;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far something is: a bar that is drawn over itself on a terminal, a line a step elsewhere. */
+/* How far something is: a bar that is drawn over itself on a terminal, elsewhere one line per step.
+ */
 #pragma once
 
 #include <stdbool.h>

@@ -6,7 +6,7 @@
 
 #define SIGNALS_TO_QUIT 3
 
-/* Installs the handlers on the first call; the descriptor becomes readable, one byte a signal. */
+/* Installs the handlers on the first call; the descriptor becomes readable, one byte per signal. */
 int signals_fd(void);
 /* The next signal number, or 0 when there is none. */
 int signals_read(void);

@@ -219,8 +219,9 @@ static int give_up(struct stage *s, struct error *err)
     return drop_keeper_syscalls(err);
 }
 
-/* The calls that wait get the reason instead of a death, and so will the next. Nothing that they
- * say is looked at: who could not give up its rights reads no records. The exit status. */
+/* The calls that wait get the reason, and so will the next ones, in place of a process that dies.
+ * Nothing that they say is looked at: a process that could not give up its rights reads no records.
+ * Returns the exit status. */
 static int tell_why(const struct stage *s, const struct error *err)
 {
     static char data[KEEPER_RECORD_MAX];

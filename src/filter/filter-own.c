@@ -216,8 +216,8 @@ const struct syscall_table filter_net = {.allowed = {life, messages}, RULES(net_
  * written and named, and not what is said of a file that only its path is known of. So the unpacker
  * has none of the calls that take a path for that: an owner, a mode, a time or an attribute is of a
  * file that is open, which Landlock has let it open. What it makes without opening it, a symbolic
- * link, is its owner's who makes it. Attributes are read by path where a directory of the host's is
- * imported: libarchive does so, and nothing changes by it. */
+ * link, belongs to the unpacker's own user. Attributes are read by path where a directory of the
+ * host's is imported: libarchive does so, and nothing changes by it. */
 static const char *const trees[] = {
     "capget",   "capset",    "fchown",    "fgetxattr",  "flistxattr", "fremovexattr", "fsetxattr",
     "getxattr", "lgetxattr", "listxattr", "llistxattr", "setfsgid",   "setfsuid",     NULL};

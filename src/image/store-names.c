@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of images: a file a name, encoded so that any text is a plain file name. */
+/* Names of images: one file per name, encoded so that any text is a plain file name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

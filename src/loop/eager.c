@@ -4,8 +4,9 @@
  * Waking an idle CPU takes longer than most of what this daemon does for a request, so a loop whose
  * last wait was short looks for its next event for a moment before it sleeps. A wait that was long
  * ends that, so a loop with little to do sleeps as any other. Another process that wants this CPU
- * gets it at every look, and ends it, too: for one wait at first, for twice as many each time it
- * happens again, since who gives way waits for a turn where who sleeps is woken. */
+ * gets it at every look, and ends the looking, too: for one wait at first, for twice as many each
+ * time it happens again. A loop that has given way has to wait for its next turn on the CPU, while
+ * one that sleeps is woken. */
 #include "loop/loop.h"
 
 #include <poll.h>

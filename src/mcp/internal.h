@@ -152,7 +152,7 @@ void asks_fail(struct mcp_session *s);
  * or later. */
 void dispatch_text(struct mcp_session *s, struct outlet *o, const struct rpc_text *t);
 
-/* Why a batch is not taken, or NULL where it is, or where it is none. */
+/* Returns why the batch is refused; NULL if it is accepted, or if the text is not a batch. */
 const char *dispatch_refuse_batch(const struct mcp_session *s, const struct rpc_text *t);
 
 /* methods; each finishes its call */

@@ -166,7 +166,7 @@ static void complain_backend(enum oci_backend b)
 
 /* The filter is the last thing that a container gets, after the runtime has reported success or in
  * the runner itself: that the host has no memory for it would show as a container that is gone.
- * Tried without rights, because the kernel has a reserve for those who have them. */
+ * Tried without rights, because the kernel keeps a reserve for processes with rights. */
 static int try_filter(const struct sock_fprog *p)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

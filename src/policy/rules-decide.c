@@ -22,7 +22,7 @@ struct outcome {
     int by; /* index of a rule, or one of the above */
     bool maybe;
     enum risk risk;
-    int would; /* who would have decided otherwise */
+    int would; /* index of a rule that would have decided otherwise */
 };
 
 struct decide {

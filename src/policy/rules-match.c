@@ -447,7 +447,7 @@ static enum match match_command(const struct rules_rule *rule, const struct shel
     if (rule->n_commands)
         m = match_commands(rule, c, named, l);
     else if (is_allow(rule) && (has_paths(rule) || rule->has_hosts))
-        return MATCH_NO; /* leave to reach a file is no leave to run a program */
+        return MATCH_NO; /* an allow rule that names only paths or hosts allows no program to run */
     else if (is_allow(rule) && (c->opaque || c->kind != SHELL_NAME_KNOWN))
         return MATCH_MAYBE;
     if (m != MATCH_NO && has_paths(rule))

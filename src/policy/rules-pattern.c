@@ -180,7 +180,7 @@ static bool has_letter(const char *word, char letter)
     for (size_t i = 0; i < ELEMENTS(long_forms); i++)
         if (long_forms[i].letter == letter && is_abbreviation(word, long_forms[i].name))
             return true;
-    if (letter == 'r' || letter == 'R') /* the same to those who have both */
+    if (letter == 'r' || letter == 'R') /* programs that have both mean the same by them */
         return word[0] == '-' && word[1] != '-' && strpbrk(word + 1, "rR");
     return false;
 }

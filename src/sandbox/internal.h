@@ -135,7 +135,7 @@ struct exec {
     char **hosts; /* its network is narrowed to them, through a proxy of its own; NULL: it is not */
     char *cwd;    /* as it was asked for, or NULL; for words about a failure */
     struct exec_result result;
-    struct exec_start_wait *start_wait; /* who may be told of it once it has started */
+    struct exec_start_wait *start_wait; /* answers that wait for its start; NULL: none */
     bool started;
     bool announced; /* the journal of changes has its start */
     uint32_t pid;

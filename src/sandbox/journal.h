@@ -48,14 +48,14 @@ struct journal_options {
     struct journal_config config;
     int dir_fd;            /* where files are made */
     size_t memory_bytes;   /* kept in memory before a file is made */
-    uint64_t total_bytes;  /* counted by the journals themselves */
-    uint64_t total_events; /* so are these */
+    uint64_t total_bytes;  /* of all journals, which count it themselves */
+    uint64_t total_events; /* likewise */
     uint64_t least_free;   /* bytes of the file system that journals leave to the daemon */
     int promised_fd;       /* and to disks of sandboxes (proto/promised.h), or -1 */
     uint64_t unlooked;     /* bytes since it was last looked at */
     bool short_of_room;    /* then less than that was free: as if total_limit was reached */
-    struct list blocked;   /* journals that wait for room; theirs too */
-    struct list stalled;   /* those that the disk refuses; theirs too */
+    struct list blocked;   /* journals that wait for room; only journals change the two lists */
+    struct list stalled;   /* journals whose writes the disk refuses */
 };
 
 /* Journals that share a limit beside the one on all: those of a sandbox. Outlives them. */

@@ -30,5 +30,5 @@ void recent_free(struct recent *r);
 unsigned recent_append(struct recent *r, const char *key, const void *body, size_t len);
 /* The entry is not needed any more. A ticket of 0 is fine. */
 void recent_settle(struct recent *r, unsigned ticket);
-/* Empties what holds nothing that is needed; for every now and then. */
+/* Empties a file whose entries are all settled. To be called now and then. */
 void recent_tidy(struct recent *r);

@@ -59,7 +59,7 @@ bool sandbox_is_retired(const struct sandbox *sb)
     return !list_empty(&sb->retired_node);
 }
 
-/* Those who are near a limit get their room back at once. */
+/* Owners that are near a limit get their room back at once. */
 static bool has_room(const struct sandbox *sb)
 {
     const struct manager *m = sb->manager;

@@ -25,11 +25,11 @@ struct conn {
     struct strbuf in, out;
     size_t out_sent;
     bool preface_seen, hello_seen;
-    bool urgent;         /* out holds more than news that can wait for company */
-    bool greeting;       /* all that makes it urgent is HELLO_OK to one who asked for nothing yet */
-    bool clogged;        /* the peer took less than all at the last try */
-    bool widened;        /* its socket holds a window's worth */
-    bool broken;         /* to be dropped at the end of this round */
+    bool urgent;   /* out holds more than news that can wait for company */
+    bool greeting; /* it is urgent only for HELLO_OK, and the peer has asked for nothing yet */
+    bool clogged;  /* the peer took less than all at the last try */
+    bool widened;  /* its socket holds a window's worth */
+    bool broken;   /* to be dropped at the end of this round */
     struct strbuf spawn; /* a SPAWN that comes in several frames */
     uint32_t spawn_stream;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ending everything that descends from this process, or from one of its commands.
  *
- * There is no control group a command in a sandbox, so each command carries a mark that its
+ * There is no control group per command in a sandbox, so each command carries a mark that its
  * descendants inherit and cannot take off, also those that leave its process group and session: the
  * limit on file locks, which Linux has not enforced since 2.4 and which an ordinary user can only
  * lower. One that lowers its own joins another command of the same sandbox, or none. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The right that Landlock lacks before ABI 3 (Linux 6.2): who may not write a file could still
- * empty it, by its path or by opening it for reading with O_TRUNC. */
+/* The right that Landlock lacks before ABI 3 (Linux 6.2): a process that may not write a file could
+ * still empty it, by its path or by opening it for reading with O_TRUNC. */
 #pragma once
 
 #include <stdbool.h>

@@ -15,9 +15,9 @@ struct cell *cell_spawn(struct warden *w, enum cell_kind kind, struct plan_reply
 int cell_clone(struct cell *s, struct cell_ends *ends);
 /* The same with the group that the child is cloned into; -1: it is not. */
 int cell_clone_into(struct cell *s, struct cell_ends *ends, int cgroup_fd);
-/* The process is killed before the daemon's when the host itself is out of memory. Written from
- * here, by one who has CAP_SYS_RESOURCE over the host, it is also the least that the sandbox can
- * set; elsewhere it is not, and the sandbox can go back to the warden's own value. */
+/* The process is killed before the daemon's when the host itself is out of memory. Where the warden
+ * has CAP_SYS_RESOURCE over the host, the value is also the least that the sandbox can set;
+ * elsewhere the sandbox can go back to the warden's own value. */
 void cell_set_oom_score(const struct cell *s);
 /* For cell_ops.take_ids: a block of the warden's range. */
 int64_t cell_take_ids(struct cell *s);

@@ -14,7 +14,8 @@ struct file_call {
     struct mcp_call *call;
     struct sandbox *sandbox; /* NULL: the one that the arguments name */
     const char *path;        /* as the caller gave it; borrowed from the arguments */
-    const char *(*advise)(enum error_code code); /* NULL, or its NULL: the usual advice */
+    const char *(*advise)(
+        enum error_code code); /* if it is NULL or returns NULL: the usual advice */
     /* NULL: result_fail() */
     void (*fail)(struct mcp_call *call, const struct error *err, const char *advice);
     void (*finish)(struct file_call *c, json_t *answer);               /* answers of JSON */

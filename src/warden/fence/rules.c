@@ -118,7 +118,8 @@ int fence_rules_open(const struct fence_host *h, int abi, const char *box, enum 
 {
     struct landlock_rights refused = landlock_known(abi);
     uint64_t known = refused.fs;
-    /* Commands may signal each other; their runner's domain keeps them in, its user id them out. */
+    /* Signals are not scoped for commands: they may signal each other. The runner's Landlock domain
+     * stops signals that leave the sandbox, and its user id stops those aimed at the runner. */
     if (whom == FENCE_COMMAND)
         refused.scoped = 0;
     _cleanup_close_ int ruleset = landlock_ruleset_open(abi, &refused);

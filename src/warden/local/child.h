@@ -26,7 +26,7 @@ struct child_template {
     int landlock_abi;
     bool shared_uid;
     struct user_limits user_limits;
-    bool seat_late;   /* the memory's group may be joined by who has given up the warden's user */
+    bool seat_late;   /* on this host the memory group can be joined after the change of ids */
     bool from_zygote; /* a copy of it (zygote.h), not of the warden */
     /* The zygote's: goes on as the runner, if it can; or returns. NULL: the runner is executed. */
     void (*become_runner)(size_t argc, const char **argv);

@@ -19,7 +19,7 @@ struct id_range {
     uint32_t first, count; /* as the warden's user namespace sees them */
     uint32_t block;        /* ids per sandbox */
     uint32_t n_blocks;
-    uint8_t *used; /* one byte a block */
+    uint8_t *used; /* one byte per block */
     uint32_t next; /* where the search starts: a freed block rests as long as possible */
 };
 
