@@ -4,6 +4,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <linux/capability.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -196,8 +197,17 @@ void task_ask_end(struct engine *e, uint64_t oom_kills, struct engine_message *r
 void task_create(struct engine *e, int view_fd, const struct child_trees *trees);
 void task_adopt(struct engine *e);
 void task_serve(struct engine *e, int listen_fd) __attribute__((noreturn));
-/* Leaves this process those system calls, for good. Ends it where that fails. */
-void task_confine(const struct syscall_table *t);
+/* Of root's capabilities, what it takes to make a container: to mount in the engine's namespace and
+ * enter the container's, to give files to the sandbox's ids, and to end what is left of one. The
+ * overlay of an image does with them what the container's root does with its files. */
+#define CAPABILITY_BIT(c) (1ull << (c))
+#define BROKER_CAPABILITIES                                                                        \
+    (CAPABILITY_BIT(CAP_CHOWN) | CAPABILITY_BIT(CAP_DAC_OVERRIDE) | CAPABILITY_BIT(CAP_FOWNER) |   \
+     CAPABILITY_BIT(CAP_FSETID) | CAPABILITY_BIT(CAP_KILL) | CAPABILITY_BIT(CAP_SYS_CHROOT) |      \
+     CAPABILITY_BIT(CAP_SYS_PTRACE) | CAPABILITY_BIT(CAP_SYS_ADMIN))
+/* Leaves this process those capabilities at most and those system calls, for good. Ends it where
+ * that fails. */
+void task_confine(const struct syscall_table *t, uint64_t capabilities);
 int task_remove(struct engine *e);
 void task_probe(struct engine *e);
 int task_listen(const struct engine *e);

@@ -93,7 +93,7 @@ int main(int argc, char **argv)
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     child_must(child_die_with_warden(), "tie to the warden", -1);
     receive_order(&e.order, &trees);
-    task_confine(&filter_broker); /* before it hears a word of the engine's */
+    task_confine(&filter_broker, BROKER_CAPABILITIES); /* before it hears a word of the engine's */
     child_must(record_open(&e), "open the records", -1);
     prepare_engine(&e);
     switch (e.order.task) {

@@ -12,10 +12,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/capability.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
@@ -255,17 +257,37 @@ static void on_request(struct engine *e, uint64_t *oom_kills)
     send_message(&m, -1);
 }
 
-void task_confine(const struct syscall_table *t)
+/* Only those that it has: a broker of an ordinary user's warden has none. */
+static int keep_capabilities(uint64_t keep)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct have[2] = {{0}};
+    if (syscall(SYS_capget, &header, have) < 0)
+        return -errno;
+    for (int i = 0; i < 2; i++) {
+        have[i].permitted &= (uint32_t)(keep >> 32 * i);
+        have[i].effective = have[i].permitted;
+        have[i].inheritable = 0;
+    }
+    return syscall(SYS_capset, &header, have) < 0 ? -errno : 0;
+}
+
+void task_confine(const struct syscall_table *t, uint64_t capabilities)
 {
     struct error err = {0};
-    int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : filter_enter(t, &err);
+    int r = capability_bound(BROKER_CAPABILITIES);
+    r = r == -EPERM ? 0 : r; /* it may not, or has done it before; no_new_privs does the rest */
+    r = r < 0 ? r : keep_capabilities(capabilities);
+    child_must(r, "give up the broker's capabilities", -1);
+    r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : filter_enter(t, &err);
     child_must(r, "restrict the broker's system calls", -1);
 }
 
 void task_serve(struct engine *e, int listen_fd)
 {
     uint64_t oom_kills = 0;
-    task_confine(&filter_broker_serving);
+    /* It reads and writes files of root's, and speaks with the engine, which takes root's word. */
+    task_confine(&filter_broker_serving, 0);
     for (;;) {
         struct pollfd p[] = {{.fd = e->pidfd, .events = POLLIN},
                              {.fd = CHILD_CHANNEL_FD, .events = POLLIN},

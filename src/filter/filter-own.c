@@ -219,8 +219,9 @@ const struct syscall_table filter_net = {.allowed = {life, messages}, RULES(net_
  * link, belongs to the unpacker's own user. Attributes are read by path where a directory of the
  * host's is imported: libarchive does so, and nothing changes by it. */
 static const char *const trees[] = {
-    "capget",   "capset",    "fchown",    "fgetxattr",  "flistxattr", "fremovexattr", "fsetxattr",
-    "getxattr", "lgetxattr", "listxattr", "llistxattr", "setfsgid",   "setfsuid",     NULL};
+    "capget",     "capget",       "capset",    "fchown",   "fgetxattr",
+    "flistxattr", "fremovexattr", "fsetxattr", "getxattr", "lgetxattr",
+    "listxattr",  "llistxattr",   "setfsgid",  "setfsuid", NULL};
 static const struct syscall_rule tree_rules[] = {
     NESTING_RULE,
     ABSENT("clone3"),
@@ -255,8 +256,8 @@ const struct syscall_table filter_launcher = {.allowed = {life, waiting, childre
 /* The broker of an engine mounts what goes into a container and enters namespaces that are there,
  * in processes of its own where it has to. It makes no namespace and starts no program. */
 static const char *const mounting[] = {
-    "chown", "fchown",        "fchownat",   "fsconfig",  "fsmount", "fsopen",  "lchown",
-    "mount", "mount_setattr", "move_mount", "open_tree", "seccomp", "umount2", NULL};
+    "chown",  "capget", "capset",        "fchown",     "fchownat",  "fsconfig", "fsmount", "fsopen",
+    "lchown", "mount",  "mount_setattr", "move_mount", "open_tree", "seccomp",  "umount2", NULL};
 static const struct syscall_rule broker_rules[] = {
     {"clone", 0, {{COMPARE_MASKED_EQUAL, 0, CLONE_NEW_ANY, 0}}},
     {"setns", 0, {{COMPARE_EQUAL, 1, 0, CLONE_NEWNS}}},
