@@ -57,6 +57,28 @@ def ended_by_memory(sb, r):
         equal(sb.exec("/bin/echo", "alive")["stdout"], "alive\n", "the runner lives")
 
 
+# Memory that is no process's own: written, never mapped.
+FILL = """import os
+fd = os.memfd_create("x")
+while True:
+    os.write(fd, bytes(1 << 20))"""
+
+
+if not GVISOR and not LANDLOCK:
+    @test("P9 at its memory limit a command is ended and not the runner, also where the memory is in no process")
+    def test_p9_at_its_memory_limit_a_command_is_ended():
+        with limited(memory_mb=64) as sb:
+            bystander = start(sb, "sleep", MARK)
+            wait_for(lambda: processes(f"sleep {MARK}"), "it runs")
+            tool = processes(f"sleep {MARK}")[0]
+            size = {p: sum(int(status_of(p)[k].split()[0]) for k in ("VmRSS", "VmPTE")) for p in (tool, parent_of(tool))}
+            print(f"# the runner has {size[parent_of(tool)]} KiB, the smallest program {size[tool]}")
+            check(SANITIZED or size[parent_of(tool)] < size[tool], f"a runner that is larger than its smallest tool: {size}")
+            for _ in range(3):
+                ended_by_memory(sb, sb.exec("/usr/bin/python3", "-c", FILL))
+            check(d.get(f"{sb.path}/execs/{bystander}").json["status"] in ("running", "oom_killed"), "what became of the other")
+
+
 class Meanwhile:
     """Uses the daemon and the neighbour while something goes on, and keeps the times."""
 
