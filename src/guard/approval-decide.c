@@ -9,6 +9,9 @@
 #include "base/map.h"
 #include "guard/approval-internal.h"
 
+/* With keys, the key that asked never approves, and a critical call takes two different keys
+ * besides it. Without keys one caller is like another, so critical calls cannot be approved at all.
+ */
 static int check_voter(const struct approval *a, const struct approval_decision *d,
                        struct error *err)
 {
@@ -74,6 +77,8 @@ static void start_session(struct approval *a, const struct approval_session *ses
     a->expires_s = approval_now_s() + session->ttl_s;
 }
 
+/* The audit's record first, then the vote, then the row: a kill -9 in between leaves a record of a
+ * decision that did not take effect, and never an effect without its record. */
 int approvals_decide(struct approvals *s, const char *id, const struct approval_decision *d,
                      approval_fn fn, void *data, struct error *err)
 {

@@ -37,6 +37,7 @@ static const char *hides_behind(const json_t *argv, size_t n)
     return shell_hides_behind(words, n);
 }
 
+/* A prefix must leave no room for another command: `sh -c` would cover every line there is. */
 static int check_prefix(const struct approval *a, char *const *prefix, struct error *err)
 {
     const json_t *argv = json_object_get(a->subject, "argv");

@@ -40,6 +40,8 @@ static bool is_in_use(const struct approval *a)
     return a->busy && a->using;
 }
 
+/* A grant covers exactly the bytes that a person approved: the subject is built anew from the call
+ * that wants to run, and its digest compared. */
 static bool approval_covers(const struct approval *a, const json_t *subject)
 {
     char digest[AUDIT_DIGEST_SIZE];
@@ -76,7 +78,8 @@ static void on_recorded(void *data, struct approval *a, const struct error *err)
     free(b);
 }
 
-/* Takes one use from the grant. */
+/* Takes one use from the grant, in memory, before its row is written: a second call that comes
+ * meanwhile finds it taken. */
 static int grant_take(struct approval *a, const struct approval_use *use, struct error *err)
 {
     int r = approval_record(a, "grant", &use->who, "used", NULL, err);
@@ -102,6 +105,8 @@ static struct batch *batch_new(void)
     return b;
 }
 
+/* The change that was being written is done. All uses that queued up go into one row; each is
+ * checked again, because the change may have ended the grant. */
 void approval_next_uses(struct approval *a)
 {
     if (list_empty(&a->uses))
@@ -147,6 +152,8 @@ static int check_use(struct approval *a, const json_t *subject, const struct app
     return error_is_set(&why) ? refuse_use(a, &why, err) : 0;
 }
 
+/* Another key's approval does not exist for this one (404), so ids cannot be tried out. Uses that
+ * wait in the queue count as used: a session of three cannot start four calls at once. */
 int approvals_use(struct approvals *s, const char *id, const struct identity *who,
                   const json_t *subject, const struct approval_need *need, approval_fn fn,
                   void *data, struct error *err)

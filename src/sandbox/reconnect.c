@@ -114,7 +114,8 @@ static bool sandbox_lives(const struct sandbox *sb)
            (sb->state == SANDBOX_CREATING || sb->state == SANDBOX_READY);
 }
 
-/* Whether this end of a connection is one too many. */
+/* A runner that leaves again and again, by a fault or on purpose, would make the daemon reconnect
+ * for ever: so many ends of connections within a minute, and the sandbox counts as broken. */
 static bool sandbox_breaks_too_often(struct sandbox *sb)
 {
     int64_t now = clock_mono_ms();
@@ -125,6 +126,8 @@ static bool sandbox_breaks_too_often(struct sandbox *sb)
     return ++sb->n_breaks > sb->manager->options.config.reconnects_per_minute;
 }
 
+/* The connection is gone; the sandbox may not be. Commands go on inside and stay `running` here.
+ * Connections through the gateway and to ports cannot go on, because bytes of them may be lost. */
 void sandbox_lose(struct sandbox *sb, const char *why)
 {
     char too_often[160];
@@ -228,6 +231,8 @@ static void rewind_input(struct exec *e, uint64_t received)
     e->stdin_close_sent = false;
 }
 
+/* One exec that the runner remembers, on a connection after a lost one. Unlike after a restart
+ * (exec_on_state) our own record is whole, and the runner's account is held against it. */
 void exec_on_known_state(struct sandbox *sb, uint32_t stream, const struct msg_state *m)
 {
     struct exec *e = find_request(sb, stream, m->request_id);
@@ -274,6 +279,9 @@ static void send_kept(struct exec *e)
         msg_resize_format(out, e->stream, &s->size);
 }
 
+/* The runner has listed all that it knows. A command that runs here and is not in the list is
+ * either one whose SPAWN was lost with the connection, and is sent again, or one that the runner
+ * has forgotten, which it must not do before FORGET: -EPROTO then. */
 int exec_send_again(struct sandbox *sb)
 {
     list_for_each(e, &sb->running, struct exec, phase_node) {

@@ -64,6 +64,8 @@ static int make_parents(const char *path, struct error *err)
     return 0;
 }
 
+/* The directory has to be the daemon's own: what another user could put there would be taken for
+ * state. Rights of others are taken away rather than refused, since mkdir() by hand leaves some. */
 static int open_own(const char *path, struct error *err)
 {
     struct stat st;
@@ -170,6 +172,8 @@ static int lock_or_wait(int lock_fd)
     return 0;
 }
 
+/* The lock is the descriptor's, not the process's: it lasts until the last process that inherited
+ * it is gone. The pid in the file is for the message, and for lock_or_wait(). */
 static int take_lock(struct state_dir *s, struct error *err)
 {
     char pid[32];

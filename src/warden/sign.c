@@ -28,6 +28,9 @@ static bool read_slot(int fd, unsigned i, struct checkpoint *ret)
            checkpoint_slot_read(&slot, ret);
 }
 
+/* The newer of two slots. A write that was cut off damages the slot that was being written, and the
+ * other one still has the checkpoint before. A file with neither is refused: without knowing what
+ * was signed, the key could be made to sign a number a second time. */
 static int open_last(struct signer *s, struct error *err)
 {
     struct stat st;
@@ -48,6 +51,8 @@ static int open_last(struct signer *s, struct error *err)
     return 0;
 }
 
+/* On the disk before the signature is handed out: a warden that is started again must know of every
+ * signature that left it. The slots are used in turn. */
 static int save_last(struct signer *s, const struct checkpoint *c)
 {
     struct checkpoint_slot slot;
@@ -112,6 +117,7 @@ static int sign_with(EVP_PKEY *key, const struct checkpoint *c,
     return good ? 0 : -EIO;
 }
 
+/* Each checkpoint names the hash of the one before, so that none can be left out of an export. */
 static void link_to_last(const struct signer *s, struct checkpoint *c)
 {
     uint8_t statement[CHECKPOINT_STATEMENT_SIZE];
@@ -194,6 +200,9 @@ static int settle_key(struct signer *s)
     return r;
 }
 
+/* Every number once, and only rising ones: a control plane that was taken over cannot have a second
+ * history signed. The same request again gets the same signature, because a control plane that was
+ * killed may not have stored the first answer. */
 int signer_sign(struct signer *s, const struct plan_sign *request, struct checkpoint *ret,
                 char *why, unsigned size)
 {
