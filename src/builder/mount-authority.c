@@ -28,10 +28,10 @@ static int append_file(int to, int from)
     return 0;
 }
 
-static int write_authorities(int authority_fd)
+int mount_write_authorities(const char *hosts, int authority_fd, const char *place)
 {
-    _cleanup_close_ int host = open(ROOT_AUTHORITIES, O_RDONLY | O_CLOEXEC);
-    _cleanup_close_ int fd = open(AUTHORITY_PLACE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+    _cleanup_close_ int host = open(hosts, O_RDONLY | O_CLOEXEC);
+    _cleanup_close_ int fd = open(place, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
     if (host < 0 || fd < 0)
         return -errno;
     int r = append_file(fd, host);
@@ -45,7 +45,7 @@ int mount_authority(int authority_fd)
     if (mount("authorities", ROOT_DISK_DIR, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
               AUTHORITY_OPTIONS) < 0)
         return -errno;
-    int r = write_authorities(authority_fd);
+    int r = mount_write_authorities(ROOT_AUTHORITIES, authority_fd, AUTHORITY_PLACE);
     if (r < 0)
         return r;
     if (mount(AUTHORITY_PLACE, ROOT_AUTHORITIES, NULL, MS_BIND, NULL) < 0 ||

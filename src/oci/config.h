@@ -12,10 +12,11 @@ struct child_order;
 struct sock_fprog;
 
 /* Where the launcher puts what the configuration names, in its own mount namespace. */
-#define OCI_TEMPLATE OCI_DIR "/template"
-#define OCI_ROOTFS   OCI_DIR "/rootfs"
-#define OCI_MOUNTS   OCI_DIR "/mounts"
-#define OCI_LINK     OCI_DIR "/link"
+#define OCI_TEMPLATE    OCI_DIR "/template"
+#define OCI_ROOTFS      OCI_DIR "/rootfs"
+#define OCI_MOUNTS      OCI_DIR "/mounts"
+#define OCI_LINK        OCI_DIR "/link"
+#define OCI_AUTHORITIES OCI_DIR "/authorities.crt"
 
 /* After the runner's two descriptors: the warden's own filter, which says more than a configuration
  * can, for the runner to apply to itself. */

@@ -22,7 +22,9 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "builder/image.h"
+#include "builder/mount.h"
 #include "builder/rlimits.h"
+#include "builder/root.h"
 #include "filter/filter-table.h"
 #include "filter/filter.h"
 
@@ -135,6 +137,10 @@ static void build_bundle(const struct launcher *l, const char *cgroup)
                WALL_DISK);
     mount_root(l, tool_id);
     child_must(oci_mount_host_dirs(o, l->trees.mounts, tool_id), "attach a mount", WALL_FILESYSTEM);
+    if (l->trees.authority >= 0)
+        child_must(mount_write_authorities(OCI_TEMPLATE ROOT_AUTHORITIES, l->trees.authority,
+                                           OCI_AUTHORITIES),
+                   "add a certificate authority", WALL_FILESYSTEM);
     child_must(write_config(l, cgroup), "write config.json", -1);
     if (oci_copies_network(o))
         child_must(oci_mount_over_settings(), "cover settings of the network", WALL_NETWORK);

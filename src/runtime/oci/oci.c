@@ -67,6 +67,7 @@ static void oci_probe(const struct runtime_ops *ops, const struct runtime_host *
         .workdir = "/workspace",                                                                   \
         .isolation = level,                                                                        \
         .has_proxy = level < ISOLATION_VIRTUAL_MACHINE, /* where it was never tried */             \
+        .has_interceptor = level < ISOLATION_VIRTUAL_MACHINE,                                      \
         .has_addresses = level < ISOLATION_VIRTUAL_MACHINE,                                        \
         .kind = &(const struct warden_kind){.backend = which, ##__VA_ARGS__},                      \
         .probe = oci_probe,                                                                        \

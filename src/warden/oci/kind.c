@@ -194,6 +194,7 @@ const struct cell_ops cell_oci = {
     .start_host = oci_start_host,
     .close_host = oci_close_host,
     .needs_namespaces = true,
+    .has_authority = true,
     .has_proxy = true,
     .has_addresses = oci_has_addresses,
     .is_network_first = oci_is_network_first,
