@@ -2,6 +2,7 @@
 #include "gateway/gateway-client.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -48,10 +49,16 @@ static int pack_list(struct gateway_request *req, char *const *hosts, uint32_t *
                      struct error *err)
 {
     int r = 0;
-    for (; r >= 0 && hosts && *hosts; hosts++) {
+    for (; r >= 0 && hosts && *hosts; hosts++)
+        r = pack_host(req, *hosts, count, err);
+    return r;
+}
+
+static int check_list(char *const *hosts, struct error *err)
+{
+    int r = 0;
+    for (; r >= 0 && hosts && *hosts; hosts++)
         r = check_host(*hosts, true, err);
-        r = r < 0 ? r : pack_host(req, *hosts, count, err);
-    }
     return r;
 }
 
@@ -154,7 +161,10 @@ bool gateway_hosts_cover(char *const *wide, char *const *narrow)
 int gateway_rules_check(const struct gateway_rules *rules, struct error *err)
 {
     _cleanup_free_ struct gateway_request *req = new0(struct gateway_request);
-    return pack(req, rules, err);
+    int r = check_list(rules->hosts, err);
+    r = r < 0 ? r : check_list(rules->denied, err);
+    r = r < 0 ? r : check_list(rules->intercepted, err);
+    return r < 0 ? r : pack(req, rules, err);
 }
 
 int gateway_open(int gateway_sock, const struct gateway_rules *rules, int stream_fd, int report_fd,
@@ -166,7 +176,8 @@ int gateway_open(int gateway_sock, const struct gateway_rules *rules, int stream
         return r;
     const int fds[] = {stream_fd, report_fd, rules->intercept_fd};
     bool intercepts = req->n_intercepted && rules->intercept_fd >= 0 && report_fd >= 0;
-    ssize_t n = fd_send_msg(gateway_sock, req, sizeof(*req), fds,
+    ssize_t n = fd_send_msg(gateway_sock, req,
+                            offsetof(struct gateway_request, hosts) + req->hosts_len, fds,
                             intercepts       ? 3
                             : report_fd >= 0 ? 2
                                              : 1);

@@ -23,7 +23,7 @@
 
 struct target;
 
-#define GATEWAY_VERSION    4
+#define GATEWAY_VERSION    5
 #define GATEWAY_LABEL_SIZE 64   /* whose stream it is, for the log and for fair shares */
 #define GATEWAY_HOSTS_MAX  128  /* allowed and denied hosts in one request */
 #define GATEWAY_HOSTS_SIZE 8192 /* all of their text, a NUL after each */
@@ -50,7 +50,7 @@ struct gateway_request {
     uint32_t hosts_len;
     uint32_t n_intercepted; /* behind those: tunnels there go through the interceptor, whose socket
                                comes with the request, or are refused where none does */
-    char hosts[GATEWAY_HOSTS_SIZE];
+    char hosts[GATEWAY_HOSTS_SIZE]; /* of which hosts_len are sent */
 };
 
 enum gateway_code {

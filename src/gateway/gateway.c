@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -23,7 +24,9 @@
 
 /* Sessions beyond the limit that are only told so. */
 #define OVERLOAD_SLACK 64
-/* Descriptors beside the three of each session: the loop's, the resolver's, stderr. */
+/* Of a session: its client, its report, the server, and with TLS or an interceptor two more. */
+#define SESSION_DESCRIPTORS 5
+/* Descriptors beside those of sessions: the loop's, the resolver's, stderr. */
 #define SPARE_DESCRIPTORS 128
 #define RESOLVER_THREADS  "16"
 
@@ -44,33 +47,16 @@ static bool label_ok(const char *label)
     return true;
 }
 
-static int parse_hosts(const struct gateway_request *req, struct session_rules *rules)
-{
-    const char *p = req->hosts, *end = req->hosts + req->hosts_len;
-    for (uint32_t i = 0; i < req->n_hosts + req->n_denied + req->n_intercepted; i++) {
-        size_t len = strnlen(p, (size_t)(end - p));
-        if (p + len == end)
-            return -EINVAL;
-        int r = rule_list_add_full(i < req->n_hosts                   ? &rules->hosts
-                                   : i < req->n_hosts + req->n_denied ? &rules->denied
-                                                                      : &rules->intercepted,
-                                   p);
-        if (r < 0)
-            return r;
-        p += len + 1;
-    }
-    return p == end ? 0 : -EINVAL;
-}
-
 static int check_request(const struct gateway_request *req, size_t size)
 {
-    if (size != sizeof(*req) || req->version != GATEWAY_VERSION || req->flags & ~_GATEWAY_FLAGS_ALL)
+    const size_t before = offsetof(struct gateway_request, hosts);
+    if (size < before || req->version != GATEWAY_VERSION || req->flags & ~_GATEWAY_FLAGS_ALL)
         return -EPROTO;
     if (req->flags & GATEWAY_SOCKET && !(req->flags & GATEWAY_PROXY))
         return -EPROTO;
     if (!label_ok(req->label) || req->n_hosts > GATEWAY_HOSTS_MAX ||
         req->n_denied > GATEWAY_HOSTS_MAX || req->n_intercepted > GATEWAY_HOSTS_MAX ||
-        req->hosts_len > GATEWAY_HOSTS_SIZE)
+        req->hosts_len != size - before)
         return -EPROTO;
     /* A list and "any" contradict each other, and no list without "any" allows nothing. */
     return (req->n_hosts == 0) == !!(req->flags & GATEWAY_ANY_HOST) ? 0 : -EPROTO;
@@ -90,7 +76,7 @@ static void on_datagram(struct control *c, const struct gateway_request *req, si
 {
     struct gateway *g = &c->gateway;
     struct session_rules rules = {.intercept_fd = -1};
-    if (check_request(req, size) < 0 || parse_hosts(req, &rules) < 0 ||
+    if (check_request(req, size) < 0 || !(rules.set = rule_sets_get(&g->rule_sets, req)) ||
         !is_client(fds[0], req->flags))
         log_warn("gateway dropped a malformed request size=%zu", size);
     else {
@@ -145,6 +131,7 @@ static int load_rules(struct rule_list *l, char *const *rules)
             log_error("gateway: '%s' is not a host, *.domain, address or network", *rules);
             return -EINVAL;
         }
+    rule_list_index(l); /* the operator's lists are asked for every connection */
     return 0;
 }
 
@@ -153,6 +140,7 @@ static int gateway_init(struct gateway *g, const struct gateway_options *o)
     *g = (struct gateway){0};
     list_init(&g->sessions);
     list_init(&g->lookups);
+    rule_sets_init(&g->rule_sets);
     g->request_timeout_ms = or_default(o->config.request_timeout_ms, GATEWAY_REQUEST_TIMEOUT_MS);
     g->resolve_timeout_ms = or_default(o->config.resolve_timeout_ms, GATEWAY_RESOLVE_TIMEOUT_MS);
     g->connect_timeout_ms = or_default(o->config.connect_timeout_ms, GATEWAY_CONNECT_TIMEOUT_MS);
@@ -178,7 +166,8 @@ static void set_resolver(void)
 
 static void raise_descriptors(const struct gateway *g)
 {
-    rlim_t want = 3 * ((rlim_t)g->max_sessions + OVERLOAD_SLACK) + SPARE_DESCRIPTORS;
+    rlim_t want =
+        SESSION_DESCRIPTORS * ((rlim_t)g->max_sessions + OVERLOAD_SLACK) + SPARE_DESCRIPTORS;
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return;
@@ -217,6 +206,7 @@ int gateway_main(int sock, const struct gateway_options *options)
     raise_descriptors(&c->gateway);
     log_info("gateway ready uid=%u", (unsigned)getuid());
     r = serve(c);
+    rule_sets_done(&c->gateway.rule_sets);
     rule_list_done(&c->gateway.private_hosts);
     rule_list_done(&c->gateway.allow_hosts);
     rule_list_done(&c->gateway.deny_hosts);

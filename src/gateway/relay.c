@@ -131,6 +131,13 @@ static ssize_t drain(struct relay *r, int to)
     return n;
 }
 
+void relay_drain(struct relay *r, int to)
+{
+    drain(r, to);
+    if (r->len == 0)
+        give_buffer_back(r);
+}
+
 void relay_pass_end(struct relay *r, int to)
 {
     if (!r->eof || r->len || r->shut)

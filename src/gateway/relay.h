@@ -29,6 +29,8 @@ void relay_init(struct relay *r);
 void relay_done(struct relay *r);
 /* Moves what can be moved without waiting, whatever the sockets' own mode. */
 void relay_pump(struct relay *r, int from, int to);
+/* Writes what is buffered, as far as the sink takes it. */
+void relay_drain(struct relay *r, int to);
 /* The source has ended and nothing is buffered: the sink is shut, unless that end is a cut. */
 void relay_pass_end(struct relay *r, int to);
 /* Appends bytes that did not come from the source: false when they do not fit. */

@@ -24,6 +24,7 @@ void rule_list_done(struct rule_list *l)
     for (size_t i = 0; i < l->n; i++)
         rule_done(&l->rules[i]);
     free(l->rules);
+    rule_index_free(l->index);
     *l = (struct rule_list){0};
 }
 
@@ -148,8 +149,10 @@ static bool matches_host(const struct rule *rule, const struct target *t)
 
 bool rule_list_has_host(const struct rule_list *l, const struct target *t)
 {
-    for (size_t i = 0; i < l->n; i++)
-        if (matches_host(&l->rules[i], t))
+    struct rule_walk w;
+    rule_walk_init(&w, l, t);
+    for (const struct rule *rule; (rule = rule_walk_next(&w));)
+        if (matches_host(rule, t))
             return true;
     return false;
 }
@@ -157,8 +160,9 @@ bool rule_list_has_host(const struct rule_list *l, const struct target *t)
 bool rule_list_has_address(const struct rule_list *l, const struct target *t,
                            const struct address *a)
 {
-    for (size_t i = 0; i < l->n; i++) {
-        const struct rule *rule = &l->rules[i];
+    struct rule_walk w;
+    rule_walk_init(&w, l, t);
+    for (const struct rule *rule; (rule = rule_walk_next(&w));) {
         if (rule->kind == RULE_NETWORK && port_matches(rule, t) &&
             address_in_prefix(a, &rule->network, rule->bits))
             return true;
@@ -187,24 +191,26 @@ static bool allows(const struct rule *rule, const struct rule_request *q)
 const struct rule *rule_list_find_denial(const struct rule_list *l, const struct rule_request *q,
                                          const struct address *a)
 {
-    for (size_t i = 0; i < l->n; i++)
-        if (denies(&l->rules[i], q, a))
-            return &l->rules[i];
-    return NULL;
+    struct rule_walk w;
+    const struct rule *first = NULL;
+    rule_walk_init(&w, l, q->target);
+    for (const struct rule *rule; (rule = rule_walk_next(&w));)
+        if ((!first || rule < first) && denies(rule, q, a))
+            first = rule;
+    return first;
 }
 
 const struct rule *rule_list_find_allowance(const struct rule_list *l, const struct rule_request *q)
 {
-    const struct rule *asking = NULL;
-    for (size_t i = 0; i < l->n; i++) {
-        const struct rule *rule = &l->rules[i];
-        if (!allows(rule, q))
-            continue;
-        if (!rule->ask)
-            return rule;
-        asking = asking ? asking : rule;
+    struct rule_walk w;
+    const struct rule *asking = NULL, *first = NULL;
+    rule_walk_init(&w, l, q->target);
+    for (const struct rule *rule; (rule = rule_walk_next(&w));) {
+        const struct rule **best = rule->ask ? &asking : &first;
+        if ((!*best || rule < *best) && allows(rule, q))
+            *best = rule;
     }
-    return asking;
+    return first ? first : asking;
 }
 
 enum gateway_code rule_check_host(const struct rule_list *hosts, bool any, const struct target *t)
@@ -232,8 +238,10 @@ enum gateway_code rule_check_address(const struct rule_list *private_hosts, cons
         return GATEWAY_OK;
     if (class == ADDRESS_FORBIDDEN)
         return GATEWAY_ADDRESS_NOT_ALLOWED;
-    for (size_t i = 0; i < private_hosts->n; i++)
-        if (opens(&private_hosts->rules[i], t, a, class))
+    struct rule_walk w;
+    rule_walk_init(&w, private_hosts, t);
+    for (const struct rule *rule; (rule = rule_walk_next(&w));)
+        if (opens(rule, t, a, class))
             return GATEWAY_OK;
     return GATEWAY_ADDRESS_NOT_ALLOWED;
 }

@@ -63,6 +63,7 @@ struct rule_request {
 struct rule_list {
     struct rule *rules;
     size_t n;
+    struct rule_index *index; /* of rule_list_index(); NULL: every rule is looked at */
 };
 
 void rule_list_done(struct rule_list *l);
@@ -71,6 +72,23 @@ int rule_list_add(struct rule_list *l, const char *text);
 /* Adds one rule that may have attributes; -EINVAL. */
 int rule_list_add_full(struct rule_list *l, const char *text);
 void rule_done(struct rule *rule);
+
+/* rule-index.c: finds the rules that may be about a target without looking at the others. Answers
+ * are the same with an index and without. */
+/* Makes the index of a list that is asked often; no rule is added after that. */
+void rule_list_index(struct rule_list *l);
+void rule_index_free(struct rule_index *index);
+/* One after another, in no order: every rule that names the target, and every one that is not about
+ * names. The target is borrowed. */
+struct rule_walk {
+    const struct rule_list *list;
+    const struct target *target;
+    const char *suffix; /* the part of the name that is looked for next; NULL: no more names */
+    uint32_t at;        /* the next rule of that part, from 1; 0: none */
+    size_t other;       /* the next of those that are not about names */
+};
+void rule_walk_init(struct rule_walk *w, const struct rule_list *l, const struct target *t);
+const struct rule *rule_walk_next(struct rule_walk *w);
 
 /* The text of a rule, which rule_list_add_full() takes. The caller frees. */
 char *rule_format(const struct rule *rule);

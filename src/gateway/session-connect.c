@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -23,6 +24,13 @@ static int connect_one(struct session *s, const struct address *a)
     return r < 0 ? -r : 0;
 }
 
+/* Loopback and neighbours answer before connect() has returned. */
+static bool is_connected(const struct session *s)
+{
+    struct pollfd p = {.fd = s->remote_fd, .events = POLLOUT};
+    return poll(&p, 1, 0) == 1 && !(p.revents & (POLLERR | POLLHUP));
+}
+
 static void refuse_connect(struct session *s, int error)
 {
     session_refuse(s, error == ETIMEDOUT ? GATEWAY_TIMEOUT : GATEWAY_CONNECT_FAILED,
@@ -38,6 +46,10 @@ static void connect_current(struct session *s, int error)
         if (left <= 0)
             break;
         error = connect_one(s, &s->addresses[s->current]);
+        if (!error && is_connected(s)) {
+            session_start_relay(s);
+            return;
+        }
         if (!error) {
             session_set_timer(s, (uint64_t)left / (s->n_addresses - s->current) + 1);
             session_update_polls(s);

@@ -42,7 +42,7 @@ static bool is_open_address(const struct session *s, const struct address *a)
     const struct gateway *g = s->gateway;
     struct rule_request q = request_of(s);
     return !rule_list_find_denial(&g->deny_hosts, &q, a) &&
-           !rule_list_find_denial(&s->rules.denied, &q, a) &&
+           !rule_list_find_denial(&s->rules.set->denied, &q, a) &&
            rule_check_address(&g->private_hosts, &s->target, a) == GATEWAY_OK &&
            (address_classify(a) != ADDRESS_PUBLIC || !is_own_address(a) ||
             rule_list_has_address(&g->private_hosts, &s->target, a));
@@ -75,9 +75,9 @@ static void keep_rule(struct session *s, const struct rule *rule)
 /* A rule about methods or paths does not help a tunnel, whose client should learn why. */
 static const char *why_nothing_allows(const struct session *s)
 {
-    return !s->method && rule_list_has_host(&s->rules.hosts, &s->target)
+    return !s->method && rule_list_has_host(&s->rules.set->hosts, &s->target)
                ? "is allowed for requests that can be read, and a tunnel is none"
-           : rule_list_has_host(&s->rules.hosts, &s->target)
+           : rule_list_has_host(&s->rules.set->hosts, &s->target)
                ? "is not allowed with this method or path"
                : "is not an allowed host";
 }
@@ -88,9 +88,9 @@ static const char *why_not(struct session *s, bool *ret_ask)
 {
     const struct gateway *g = s->gateway;
     struct rule_request q = request_of(s);
-    const struct rule *denial = rule_list_find_denial(&s->rules.denied, &q, NULL);
+    const struct rule *denial = rule_list_find_denial(&s->rules.set->denied, &q, NULL);
     const struct rule *allowance =
-        s->any_host ? NULL : rule_list_find_allowance(&s->rules.hosts, &q);
+        s->any_host ? NULL : rule_list_find_allowance(&s->rules.set->hosts, &q);
     if (denial || allowance)
         keep_rule(s, denial ? denial : allowance);
     if (denial)
@@ -113,7 +113,7 @@ const char *session_why_not_name(const struct session *s, const char *name)
     if (!s->target.is_address)
         return strcmp(named.host, s->target.host) == 0 ? NULL : "TLS asks for another name";
     struct rule_request q = {.target = &named};
-    if (rule_list_find_denial(&s->rules.denied, &q, NULL) ||
+    if (rule_list_find_denial(&s->rules.set->denied, &q, NULL) ||
         rule_list_find_denial(&s->gateway->deny_hosts, &q, NULL))
         return "TLS asks for a name that is denied";
     return NULL;
@@ -124,7 +124,7 @@ void session_decide(struct session *s)
     const struct address *a = &s->target.address;
     bool ask = false;
     const char *why = why_not(s, &ask);
-    if (!why && s->tls && rule_list_has_host(&s->rules.intercepted, &s->target))
+    if (!why && s->tls && rule_list_has_host(&s->rules.set->intercepted, &s->target))
         session_refuse_as(s, GATEWAY_BAD_REQUEST, 501,
                           "%s is the interceptor's, which requests reach by CONNECT",
                           s->target.host);

@@ -21,7 +21,7 @@
 
 bool session_is_intercepted(const struct session *s)
 {
-    return s->tunnel && rule_list_has_host(&s->rules.intercepted, &s->target);
+    return s->tunnel && rule_list_has_host(&s->rules.set->intercepted, &s->target);
 }
 
 /* --- what it decides */
@@ -52,8 +52,8 @@ static int fill_rules(const struct session *s, struct intercept_connection *reco
     const struct address *a = &s->addresses[s->current];
     static_assert(sizeof(record->address) >= ADDRESS_TEXT_SIZE, "every address fits");
     address_format(a, record->address);
-    int r = add_rules(record, s, &s->rules.hosts, NULL, &record->n_allowed);
-    r = r < 0 ? r : add_rules(record, s, &s->rules.denied, a, &record->n_denied);
+    int r = add_rules(record, s, &s->rules.set->hosts, NULL, &record->n_allowed);
+    r = r < 0 ? r : add_rules(record, s, &s->rules.set->denied, a, &record->n_denied);
     if (!record->decides)
         record->n_allowed = record->n_denied = record->rules_len = 0;
     return r;

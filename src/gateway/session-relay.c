@@ -57,8 +57,10 @@ void session_start_relay(struct session *s)
     s->unnamed = s->proxy && s->tunnel;
     session_set_timer(s, s->gateway->idle_timeout_ms);
     /* What came right behind the request is here already, and no event will tell of it. */
-    if (!s->unnamed || s->up.len == 0 || look_at_name(s))
+    if (!s->unnamed || s->up.len == 0 || look_at_name(s)) {
+        relay_drain(&s->down, s->client_fd);
         session_update_polls(s);
+    }
 }
 
 /* The thread's socket ends in the same way for every end of the server's. */

@@ -38,9 +38,7 @@ void session_close_remote(struct session *s)
 
 void session_rules_done(struct session_rules *r)
 {
-    rule_list_done(&r->hosts);
-    rule_list_done(&r->denied);
-    rule_list_done(&r->intercepted);
+    rule_set_unref(steal_ptr(r->set));
     fd_close(&r->intercept_fd);
 }
 
@@ -235,6 +233,7 @@ void session_start(struct gateway *g, const struct gateway_request *req,
                    struct session_rules *rules, int stream_fd, int report_fd)
 {
     struct session *s = new0(struct session);
+    char first;
     *s = (struct session){.gateway = g,
                           .tag = req->tag,
                           .client_fd = stream_fd,
@@ -267,7 +266,11 @@ void session_start(struct gateway *g, const struct gateway_request *req,
     if (why) {
         peek_protocol(s);
         session_refuse_as(s, GATEWAY_CONNECT_FAILED, 503, "%s", why);
+        return;
     }
+    /* Most clients have sent their request by now: another turn of the loop would only wait. */
+    if (recv(s->client_fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1)
+        (s->proxy ? session_on_proxy : session_on_line)(s->client_poll, 0, UV_READABLE);
 }
 
 void session_end_all(struct gateway *g)

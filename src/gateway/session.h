@@ -13,7 +13,7 @@
 
 #include "base/list.h"
 #include "gateway/gateway-proto.h"
-#include "gateway/rule.h"
+#include "gateway/rule-set.h"
 
 #define GATEWAY_LOG_SHARES 64
 
@@ -31,6 +31,7 @@ struct gateway {
         n_refusing;      /* those that are only told of their refusal are not of the first */
     struct list lookups; /* in the resolver, those of ended sessions included */
     struct rule_list private_hosts, allow_hosts, deny_hosts;
+    struct rule_sets rule_sets; /* of requests */
     uint32_t request_timeout_ms, resolve_timeout_ms, connect_timeout_ms, idle_timeout_ms;
     uint32_t max_sessions, max_sessions_per_label;
     struct gateway_log_share log_shares[GATEWAY_LOG_SHARES];
@@ -38,9 +39,8 @@ struct gateway {
 
 /* What one stream may ask for. */
 struct session_rules {
-    struct rule_list hosts, denied;
-    struct rule_list intercepted; /* hosts whose connections the interceptor gets */
-    int intercept_fd;             /* its socket, or -1 */
+    struct rule_set *set; /* referenced */
+    int intercept_fd;     /* the interceptor's socket, or -1 */
 };
 void session_rules_done(struct session_rules *r);
 

@@ -17,6 +17,7 @@
 #include "gateway/answer-head.h"
 #include "gateway/gateway-client.h"
 #include "gateway/relay.h"
+#include "gateway/rule-set.h"
 #include "gateway/rule.h"
 #include "gateway/session.h"
 #include "base/target.h"
@@ -544,9 +545,12 @@ static uint64_t next_owner;
 static int open_session(struct gateway *g, const char *label, const char *line)
 {
     int fds[2];
-    struct session_rules none = {.intercept_fd = -1};
     struct gateway_request req = {
         .version = GATEWAY_VERSION, .flags = GATEWAY_ANY_HOST, .owner = next_owner};
+    struct rule_sets sets;
+    rule_sets_init(&sets);
+    struct session_rules none = {.set = rule_sets_get(&sets, &req), .intercept_fd = -1};
+    rule_sets_done(&sets); /* the session has its own reference */
     snprintf(req.label, sizeof(req.label), "%s", label);
     pair_open(fds);
     session_start(g, &req, &none, fds[0], -1);
@@ -674,6 +678,54 @@ static void test_resolver_share(void)
     ok(uv_loop_close(&g.loop) == 0, "nothing is left on the loop");
 }
 
+static void set_texts(struct gateway_request *req, const char *text, uint32_t n)
+{
+    *req = (struct gateway_request){.n_hosts = n};
+    for (; *text; text++)
+        req->hosts[req->hosts_len++] = *text == '\n' ? 0 : *text;
+}
+
+/* Rules that were read are used again for the same bytes, and for no others. */
+static void test_rule_sets(void)
+{
+    struct gateway_request req;
+    struct rule_sets sets;
+    rule_sets_init(&sets);
+    set_texts(&req, "one.test\n*.two.test:443 ask\n", 2);
+    struct rule_set *one = rule_sets_get(&sets, &req), *again = rule_sets_get(&sets, &req);
+    ok(one && one == again && sets.n == 1 && one->hosts.n == 2,
+       "the same bytes are the same rules");
+    req.n_hosts = 1;
+    req.n_denied = 1;
+    struct rule_set *other = rule_sets_get(&sets, &req);
+    ok(other && other != one && other->denied.n == 1, "in another list they are others");
+    set_texts(&req, "one.test\n*.two.test:444 ask\n", 2);
+    struct rule_set *port = rule_sets_get(&sets, &req);
+    ok(port && port != one && port->hosts.rules[1].port == 444, "so is one byte of them");
+    static const struct {
+        const char *text;
+        uint32_t n;
+    } bad[] = {{"one.test\n", 2}, {"one.test\ntwo.test\n", 1}, {"one.test", 1}, {"a b\n", 1}};
+    for (size_t i = 0; i < ELEMENTS(bad); i++) {
+        set_texts(&req, bad[i].text, bad[i].n);
+        ok(!rule_sets_get(&sets, &req), "text %zu is not that many rules", i);
+    }
+    for (int i = 0; i < 3 * RULE_SETS_MAX; i++) {
+        char text[32];
+        snprintf(text, sizeof(text), "h%d.test\n", i);
+        set_texts(&req, text, 1);
+        rule_set_unref(rule_sets_get(&sets, &req));
+    }
+    ok(sets.n == RULE_SETS_MAX, "the oldest make room");
+    rule_sets_done(&sets);
+    ok(one->hosts.n == 2 && strcmp(one->hosts.rules[0].name, "one.test") == 0,
+       "rules outlive the cache while they are used");
+    rule_set_unref(one);
+    rule_set_unref(again);
+    rule_set_unref(other);
+    rule_set_unref(port);
+}
+
 static bool says_end(const char *method, const char *answer, size_t piece)
 {
     struct answer_head a;
@@ -729,5 +781,6 @@ int main(void)
     test_relay();
     test_relay_backpressure();
     test_answer_heads();
+    test_rule_sets();
     return tap_done();
 }

@@ -264,8 +264,80 @@ static void test_order(void)
     rule_list_done(&l);
 }
 
+/* Some of few words, so that rules and targets meet often. */
+static const char *pick(const char *const *words, size_t n, unsigned *seed)
+{
+    *seed = *seed * 1103515245u + 12345u;
+    return words[(*seed >> 16) % n];
+}
+
+static char *make_rule(unsigned *seed)
+{
+    static const char *const hosts[] = {
+        "a.test",     "b.test",   "c.a.test",   "*.test",  "*.a.test",  "*",         "test",
+        "10.0.0.0/8", "10.1.2.3", "*.b.a.test", "aa.test", "*.aa.test", "[fd00::/8]"};
+    static const char *const ports[] = {"", "", ":80", ":443"};
+    static const char *const more[] = {"", "", " ask", " http", " methods=GET", " path=/x"};
+    const char *host = pick(hosts, ELEMENTS(hosts), seed);
+    return xasprintf("%s%s%s", host, pick(ports, ELEMENTS(ports), seed),
+                     pick(more, ELEMENTS(more), seed));
+}
+
+static size_t number_of(const struct rule_list *l, const struct rule *rule)
+{
+    return rule ? (size_t)(rule - l->rules) + 1 : 0;
+}
+
+static bool decide_alike(const struct rule_list *x, const struct rule_list *y,
+                         const struct rule_request *q, const struct address *a)
+{
+    return number_of(x, rule_list_find_allowance(x, q)) ==
+               number_of(y, rule_list_find_allowance(y, q)) &&
+           number_of(x, rule_list_find_denial(x, q, a)) ==
+               number_of(y, rule_list_find_denial(y, q, a)) &&
+           rule_list_has_host(x, q->target) == rule_list_has_host(y, q->target) &&
+           rule_list_has_address(x, q->target, a) == rule_list_has_address(y, q->target, a) &&
+           rule_check_address(x, q->target, a) == rule_check_address(y, q->target, a);
+}
+
+/* An index finds the very rules that a look at each of them finds. */
+static void test_index(void)
+{
+    static const char *const names[] = {"a.test",  "b.test",     "c.a.test",     "d.c.a.test",
+                                        "test",    "x.b.a.test", "10.1.2.3",     "fd00::1",
+                                        "aa.test", "z.aa.test",  "other.example"};
+    static const char *const addresses[] = {"10.1.2.3", "1.1.1.1", "fd00::1", "127.0.0.1"};
+    unsigned seed = 1;
+    size_t different = 0;
+    for (int round = 0; round < 400; round++) {
+        struct rule_list plain = {0}, indexed = {0};
+        for (int i = 0; i < round % 40; i++) {
+            _cleanup_free_ char *text = make_rule(&seed);
+            rule_list_add_full(&plain, text);
+            rule_list_add_full(&indexed, text);
+        }
+        rule_list_index(&indexed);
+        for (int i = 0; i < 50; i++) {
+            struct target t = {.port = seed & 0x10000 ? 80 : 443};
+            struct address a;
+            const char *name = pick(names, ELEMENTS(names), &seed);
+            target_parse_host(name, strlen(name), &t);
+            address_parse(pick(addresses, ELEMENTS(addresses), &seed), &a);
+            struct rule_request q = {.target = &t,
+                                     .method = i % 3 ? "GET" : NULL,
+                                     .path = i % 3 ? "/x" : NULL,
+                                     .later = i % 3 == 0 && i % 2};
+            different += !decide_alike(&plain, &indexed, &q, &a);
+        }
+        rule_list_done(&plain);
+        rule_list_done(&indexed);
+    }
+    ok(different == 0, "an index decides as the list does: %zu decisions differ", different);
+}
+
 int main(void)
 {
+    test_index();
     test_requests();
     test_texts();
     test_cover();
