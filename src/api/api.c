@@ -200,6 +200,8 @@ size_t api_format_error(int status, const char *message, char *out, size_t size)
 struct sandbox *api_lookup_sandbox(struct api_request *req, const char *id_or_alias)
 {
     struct manager *m = req->services->manager;
+    if (*req->traffic)
+        return traffic_find_sandbox(req, id_or_alias);
     const char *own = *req->owner ? req->owner : identity_scope(req->who);
     struct sandbox *sb = sandbox_find(m, own, id_or_alias);
     if (!sb && identity_sees_all(req->who))
@@ -342,13 +344,12 @@ static void on_body_too_large(struct http_request *http)
     api_fail(req, &err);
 }
 
-/* The key that a connection is counted for. The token is shared by many callers, so it is not
+/* The key that a connection is counted for; for the holder of a traffic token that is its maker's,
+ * so that no key has more by making tokens. The token is shared by many callers, so it is not
  * counted. */
 static const char *find_holder(const struct api_request *req)
 {
     const char *key = req->who->key;
-    if (*req->traffic)
-        return req->traffic;
     if (strcmp(key, IDENTITY_TOKEN) == 0)
         return "";
     return *key ? key : req->who->address;
@@ -365,6 +366,7 @@ static int check_caller(struct api_request *req, const char *page, struct error 
     if (page && !req->who->authenticated)
         return error_set(err, ERROR_UNAUTHORIZED, 0,
                          "a page of another origin must bring a key or token");
+    http_request_set_credential(req->http, req->traffic);
     if (http_request_admit(req->http, find_holder(req)) < 0)
         return error_set(err, ERROR_LIMIT, 0,
                          "%s has too many connections (key_connections_percent)",

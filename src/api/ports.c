@@ -32,27 +32,19 @@ const struct route ports_host_route = {.method = HTTP_GET_,
 
 /* --- whether it may be */
 
-/* A page makes many requests at once: there is one record per minute, caller and port. */
-static bool is_recorded(struct port_access *list, const char *who, const char *sandbox,
-                        unsigned port)
+/* A page makes many requests at once: there is one record per minute, caller and port. This is the
+ * place of that record, or the one that is to have it. A sandbox is known by its generation,
+ * because its id may come back. */
+static struct port_access *find_access(struct port_access *list, const char *key)
 {
-    char key[PORT_ACCESS_KEY];
     struct port_access *oldest = list;
-    int64_t now = clock_mono_ms();
-    snprintf(key, sizeof(key), "%s %s %u", who, sandbox, port);
     for (size_t i = 0; i < PORT_ACCESS_MAX; i++) {
-        if (list[i].at_ms && !strcmp(list[i].key, key)) {
-            if (now - list[i].at_ms < RECORD_MS)
-                return true;
-            oldest = &list[i];
-            break;
-        }
+        if (list[i].at_ms && !strcmp(list[i].key, key))
+            return &list[i];
         if (list[i].at_ms < oldest->at_ms)
             oldest = &list[i];
     }
-    memcpy(oldest->key, key, sizeof(key));
-    oldest->at_ms = now;
-    return false;
+    return oldest;
 }
 
 static int record_access(struct api_request *req, struct sandbox *sb, uint16_t port,
@@ -60,9 +52,12 @@ static int record_access(struct api_request *req, struct sandbox *sb, uint16_t p
 {
     struct audit *a = req->services->audit;
     const char *caller = *req->traffic ? req->traffic : req->who->key;
-    if (!a || is_recorded(req->api->port_access, caller, sandbox_id(sb), port))
+    char key[PORT_ACCESS_KEY], details[96];
+    int64_t now = clock_mono_ms();
+    snprintf(key, sizeof(key), "%s %s %s %u", caller, sandbox_id(sb), sandbox_generation(sb), port);
+    struct port_access *known = find_access(req->api->port_access, key);
+    if (!a || (known->at_ms && !strcmp(known->key, key) && now - known->at_ms < RECORD_MS))
         return 0;
-    char details[96];
     snprintf(details, sizeof(details), "{\"port\":%u%s%s%s}", port,
              *req->traffic ? ",\"token\":\"" : "", req->traffic, *req->traffic ? "\"" : "");
     struct audit_record r = {.kind = "network",
@@ -71,7 +66,12 @@ static int record_access(struct api_request *req, struct sandbox *sb, uint16_t p
                              .tool = GATE_PORT,
                              .outcome = "entered",
                              .details_text = details};
-    return audit_write(a, &r, NULL, err);
+    int e = audit_write(a, &r, NULL, err);
+    if (e < 0)
+        return e;
+    memcpy(known->key, key, sizeof(key));
+    known->at_ms = now;
+    return e;
 }
 
 int ports_check_gate(struct api_request *req, struct sandbox *sb, const char *tool,

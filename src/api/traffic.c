@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/auth.h"
 #include "api/handlers.h"
 #include "api/ports.h"
 #include "audit/audit.h"
@@ -42,13 +43,33 @@ static bool find_cookie(struct http_request *http, char out[TRAFFIC_SECRET_SIZE]
     return false;
 }
 
-/* A cookie comes by itself, so that a page of another site must not make use of it. */
-static bool is_own_page(struct http_request *http)
+static bool is_own_origin(struct http_request *http, const char *origin)
 {
+    const char *host = http_request_header(http, "Host");
+    const char *rest = strstr(origin, "://");
+    /* A proxy that ends TLS in front of this daemon leaves "https" in the origin. */
+    bool scheme = strncasecmp(origin, "https:", 6) == 0 ||
+                  (!http_request_is_tls(http) && strncasecmp(origin, "http:", 5) == 0);
+    return scheme && rest && host && strcasecmp(rest + 3, host) == 0;
+}
+
+/* A browser sends a cookie by itself, whichever page makes the request, and hosts below one domain
+ * are of one site to it, so that SameSite does not tell their pages apart. Every page of a sandbox
+ * has the origin "null", because it is served with a policy that says so: "null" is any of them,
+ * and may be that of another sandbox. By a cookie such a page may look (it reads no answer of
+ * another host), but not change anything and not open a connection. */
+static bool may_use_cookie(struct http_request *http)
+{
+    enum http_method method = http_request_method(http);
     const char *origin = http_request_header(http, "Origin");
-    const char *host = http_request_header(http, "Host"),
-               *p = origin ? strstr(origin, "://") : NULL;
-    return !origin || strcmp(origin, "null") == 0 || (p && host && !strcasecmp(p + 3, host));
+    const char *site = http_request_header(http, "Sec-Fetch-Site");
+    bool looks =
+        (method == HTTP_GET_ || method == HTTP_HEAD_) && !http_request_header(http, "Upgrade");
+    if (origin && strcmp(origin, "null") != 0)
+        return is_own_origin(http, origin);
+    if (looks)
+        return true;
+    return !origin && site && (!strcmp(site, "same-origin") || !strcmp(site, "none"));
 }
 
 static const struct traffic_token *find_token(struct api_request *req, bool *ret_given)
@@ -62,10 +83,24 @@ static const struct traffic_token *find_token(struct api_request *req, bool *ret
         return traffic_token_identify(t, header);
     if (port_host_parse(http_request_header(req->http, "Host"), req->services->config.ports_domain,
                         &port, id) != 1 ||
-        !find_cookie(req->http, cookie) || !is_own_page(req->http))
+        !find_cookie(req->http, cookie) || !may_use_cookie(req->http))
         return NULL;
     const struct traffic_token *found = traffic_token_identify_cookie(t, cookie, port);
     return found && strcmp(found->sandbox, id) == 0 ? found : NULL;
+}
+
+/* Whether the maker of a token could come by itself now. */
+static int check_maker(const struct services *o, const struct identity *maker, struct error *err)
+{
+    struct error ended = {0};
+    bool there = keys_check_live(o->keys, maker, &ended) >= 0;
+    if (!*maker->key)
+        there = !auth_is_needed(o);
+    else if (strcmp(maker->key, IDENTITY_TOKEN) == 0)
+        there = o->config.token;
+    return there ? 0
+                 : error_set(err, ERROR_UNAUTHORIZED, 0,
+                             "the key that made this traffic token has ended");
 }
 
 int traffic_identify(struct api_request *req, struct error *err)
@@ -76,16 +111,22 @@ int traffic_identify(struct api_request *req, struct error *err)
         return 0;
     if (!t)
         return error_set(err, ERROR_UNAUTHORIZED, 0, "the traffic token is wrong, or has ended");
-    const struct key *key = *t->owner ? keys_find(req->services->keys, t->owner) : NULL;
     struct identity *who = &req->identity;
-    *who = (struct identity){.roles = ROLE_AGENT, .authenticated = true};
-    snprintf(who->key, sizeof(who->key), "%s", t->owner);
+    *who = keys_identity_of(req->services->keys, t->owner);
+    if (check_maker(req->services, who, err) < 0)
+        return -1;
+    who->roles = ROLE_AGENT;
     snprintf(who->name, sizeof(who->name), "%s", t->id);
-    if (key && !key_is_live(key))
-        return error_set(err, ERROR_UNAUTHORIZED, 0,
-                         "the key that made this traffic token has ended");
     snprintf(req->traffic, sizeof(req->traffic), "%s", t->id);
     return 1;
+}
+
+struct sandbox *traffic_find_sandbox(struct api_request *req, const char *id_or_alias)
+{
+    struct sandbox *sb = sandbox_find(req->services->manager, req->owner, id_or_alias);
+    return sb && traffic_token_find(req->services->traffic, sandbox_generation(sb), req->traffic)
+               ? sb
+               : NULL;
 }
 
 int traffic_check_place(const struct api_request *req, struct sandbox *sb, uint16_t port,
@@ -248,7 +289,6 @@ void handle_traffic_revoke(struct api_request *req)
     }
     struct pending *p = pending_new(req, 200);
     p->answer = json_pack("{s:s, s:b}", "id", id, "revoked", 1);
-    http_request_drop_tag(req->http, id, "the traffic token was revoked");
     traffic_token_revoke(req->services->traffic, sandbox_generation(sb), id, on_durable, p);
 }
 

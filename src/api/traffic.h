@@ -14,6 +14,9 @@ struct sandbox;
 /* For a request for a port. 1: it carries a token, and counts as a call of the key that made the
  * token; 0: it carries none. ERROR_UNAUTHORIZED for an unknown token. */
 int traffic_identify(struct api_request *req, struct error *err);
+/* The one sandbox that the request's token is for, if that is its id or alias: no other exists for
+ * it. */
+struct sandbox *traffic_find_sandbox(struct api_request *req, const char *id_or_alias);
 /* Whether the request's token, if that is how it came, is for this port of this sandbox.
  * ERROR_NOT_FOUND: what it is not for does not exist for it. */
 int traffic_check_place(const struct api_request *req, struct sandbox *sb, uint16_t port,

@@ -16,6 +16,7 @@
 #include "keeper/images.h"
 #include "mcp/mcp.h"
 #include "net/http.h"
+#include "port/token.h"
 #include "runtime/warden-client.h"
 #include "sandbox/sandbox.h"
 
@@ -28,6 +29,7 @@ static void close_rest(struct control *k)
     images_close(steal_ptr(k->images));
     warden_client_close(k->warden);
     keys_stop(k->keys);
+    traffic_tokens_stop(k->traffic);
     event_journal_stop(k->events);
     loop_signal_close(&k->sigterm, NULL, NULL);
     loop_signal_close(&k->sighup, NULL, NULL);

@@ -105,6 +105,7 @@ static void on_key_ended(void *data, const char *id)
     approvals_check_all(gate_approvals(k->gate));
     if (k->server)
         http_server_drop(k->server, id, "the key has ended");
+    traffic_tokens_drop_owner(k->traffic, id);
     /* One that was rotated lives: its holder may come back for the answer. */
     const struct key *key = keys_find(k->keys, id);
     if (key && key_is_live(key))
@@ -113,6 +114,13 @@ static void on_key_ended(void *data, const char *id)
         api_key_ended(k->api, id);
     if (k->mcp)
         mcp_key_ended(k->mcp, id);
+}
+
+static void on_traffic_token_ended(void *data, const char *id)
+{
+    struct control *k = data;
+    if (k->server)
+        http_server_drop(k->server, id, "the traffic token has ended");
 }
 
 static char **find_secret_hosts(void *data, const char *owner, char *const *names,
@@ -384,7 +392,7 @@ static int open_state(struct control *k, struct error *err)
     if (!ctx->line_mode && !(k->store = store_open(ctx->state_path, ctx->loop, err)))
         return -1;
     if (open_events(k, err) < 0 || open_keys(k, err) < 0 || open_secrets(k, err) < 0 ||
-        !(k->traffic = traffic_tokens_open(k->store, err)) ||
+        !(k->traffic = traffic_tokens_open(k->store, ctx->loop, err)) ||
         !(k->skills = skills_new(k->store, err)) ||
         audit_wire(ctx, k->warden, k->store, &k->audit, err) < 0)
         return -1;
@@ -424,6 +432,7 @@ static int control_init(struct control *k, struct error *err)
     /* Callers come last, when everything that they can ask for is there. */
     const struct control_context *ctx = k->ctx;
     k->api = make_api(k);
+    traffic_tokens_on_ended(k->traffic, on_traffic_token_ended, k);
     control_watch_signals(k);
     if ((!ctx->line_mode || ctx->config->use_mcp_stdio) && make_mcp(k, err) < 0)
         return -1;

@@ -75,16 +75,7 @@ int gate_check_network(struct gate *g, const struct identity *who, const char *r
 
 struct identity gate_owner(const struct gate *g, const char *owner)
 {
-    const struct key *key = keys_find(g->keys, owner);
-    if (strcmp(owner, IDENTITY_TOKEN) == 0)
-        return identity_token;
-    if (strcmp(owner, IDENTITY_WEBHOOK) == 0)
-        return identity_webhook;
-    struct identity who =
-        *owner ? (struct identity){.roles = key ? key->roles : ROLE_AGENT} : identity_local;
-    snprintf(who.key, sizeof(who.key), "%s", owner);
-    snprintf(who.name, sizeof(who.name), "%s", key ? key->name : "");
-    return who;
+    return keys_identity_of(g->keys, owner);
 }
 
 char **gate_denied_hosts(const struct gate *g, const char *owner, const char *runtime,

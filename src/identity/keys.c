@@ -229,6 +229,21 @@ int keys_check_live(const struct keys *k, const struct identity *who, struct err
                      who->name);
 }
 
+struct identity keys_identity_of(const struct keys *k, const char *owner)
+{
+    if (!*owner)
+        return identity_local;
+    if (strcmp(owner, IDENTITY_TOKEN) == 0)
+        return identity_token;
+    if (strcmp(owner, IDENTITY_WEBHOOK) == 0)
+        return identity_webhook;
+    const struct key *key = keys_find(k, owner);
+    struct identity who = {.roles = key ? key->roles : ROLE_AGENT, .authenticated = true};
+    snprintf(who.key, sizeof(who.key), "%s", owner);
+    snprintf(who.name, sizeof(who.name), "%s", key ? key->name : "");
+    return who;
+}
+
 static int64_t quota_or(int64_t own, int64_t fallback)
 {
     return own == KEY_QUOTA_DEFAULT ? fallback : own;

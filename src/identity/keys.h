@@ -105,6 +105,10 @@ int keys_rotate(struct keys *k, const char *id, char ret_secret[KEY_SECRET_SIZE]
 /* ERROR_FORBIDDEN if the caller's key has ended since. A caller without a key passes. */
 int keys_check_live(const struct keys *k, const struct identity *who, struct error *err);
 const struct key *keys_find(const struct keys *k, const char *id); /* or NULL */
+/* Whom an owner's name stands for, when something is done in that name without a request of its
+ * own. An owner that is a key's is authenticated by that key even when its row is gone, so that
+ * keys_check_live() finds that it has ended. */
+struct identity keys_identity_of(const struct keys *k, const char *owner);
 bool key_is_live(const struct key *key);
 /* As the API shows it: everything but the secret. */
 json_t *key_to_json(const struct key *key);

@@ -17,6 +17,7 @@
  * full, up to PEERS_IDLE_MAX of them. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -339,6 +340,11 @@ int http_request_admit(struct http_request *req, const char *tag)
         return -EUSERS;
     }
     return 0;
+}
+
+void http_request_set_credential(struct http_request *req, const char *id)
+{
+    snprintf(req->conn->credential, sizeof(req->conn->credential), "%s", id);
 }
 
 bool http_request_refusal(struct http_request *req)

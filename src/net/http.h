@@ -89,11 +89,9 @@ int http_listen_open(const char *address, int backlog, bool *ret_loopback, struc
 /* Stops accepting, closes idle connections, tells WebSockets to go away (1001) and finishes running
  * requests; then calls on_drained. The server still has to be closed. */
 void http_server_drain(struct http_server *s, void (*on_drained)(void *data), void *data);
-/* Ends every connection whose last request has this tag: a WebSocket with 1008 and reason, anything
- * else at once. "" ends none. */
+/* Ends every connection whose last request has this tag, or came with this credential: a WebSocket
+ * with 1008 and reason, anything else at once. "" ends none. */
 void http_server_drop(struct http_server *s, const char *tag, const char *reason);
-/* The same on the server of a request. */
-void http_request_drop_tag(struct http_request *req, const char *tag, const char *reason);
 /* Ends every connection but that of this request, in the same way. */
 void http_request_drop_others(struct http_request *req, const char *reason);
 /* Closes everything now. The server is freed once libuv has closed its handles. */
@@ -131,6 +129,9 @@ bool http_request_ws_accept(const struct http_request *req, char ret[HTTP_WS_ACC
  * of connections already: this answer will be the connection's last. */
 #define HTTP_TAG_SIZE 64
 int http_request_admit(struct http_request *req, const char *tag);
+/* What the request came with, where that can end before its tag does; "": nothing of the kind. The
+ * connection is counted for the tag all the same. */
+void http_request_set_credential(struct http_request *req, const char *id);
 /* The request will be refused. False when the caller's address has used up its refusals and no
  * request was admitted on this connection: this answer will be the connection's last. */
 bool http_request_refusal(struct http_request *req);

@@ -318,14 +318,9 @@ static void drop_conn(struct conn *c, const char *reason)
 void http_server_drop(struct http_server *s, const char *tag, const char *reason)
 {
     list_for_each(c, &s->conns, struct conn, node) {
-        if (*tag && strcmp(c->tag, tag) == 0)
+        if (*tag && (strcmp(c->tag, tag) == 0 || strcmp(c->credential, tag) == 0))
             drop_conn(c, reason);
     }
-}
-
-void http_request_drop_tag(struct http_request *req, const char *tag, const char *reason)
-{
-    http_server_drop(req->conn->server, tag, reason);
 }
 
 void http_request_drop_others(struct http_request *req, const char *reason)

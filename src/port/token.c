@@ -16,12 +16,16 @@
 #include "base/map.h"
 #include "base/random.h"
 #include "base/strbuf.h"
+#include "loop/loop.h"
 #include "store/store.h"
 
 #define SECRET_BYTES 32
 #define DIGEST_SIZE  65
 #define ROW_MAX      65536
 #define SECOND_NS    INT64_C(1000000000)
+/* The wall clock can be set: look again at least so often whether a token has expired by it. */
+#define LOOK_AGAIN_MS  60000
+#define WRITE_AGAIN_MS 1000
 
 enum secret_kind { SECRET_TOKEN, SECRET_LINK, SECRET_COOKIE, _SECRET_KIND_MAX };
 
@@ -39,12 +43,23 @@ struct entry {
     struct list node;                                /* tokens->all, oldest first */
     struct secret *secrets[1 + TRAFFIC_SECRETS_MAX]; /* its own first, then oldest first */
     size_t n_secrets;
+    bool unwritten; /* the row says less than is so */
+};
+
+/* A row that is to go and could not be deleted yet. */
+struct leftover {
+    struct list node; /* tokens->leftovers */
+    char id[TRAFFIC_ID_SIZE];
 };
 
 struct traffic_tokens {
     struct store *store;
-    struct list all;
+    struct list all, leftovers;
     struct map *by_digest;
+    struct loop_timer timer; /* for the next end, and for what is to be written again */
+    bool stopped;
+    void (*on_ended)(void *data, const char *id);
+    void *ended_data;
     struct error load_error;
 };
 
@@ -101,7 +116,7 @@ static struct secret *secret_add(struct traffic_tokens *t, struct entry *e, cons
 
 static bool is_over(int64_t expires_ns)
 {
-    return expires_ns && clock_real_ns() >= expires_ns;
+    return expires_ns && clock_seen_ns() >= expires_ns;
 }
 
 static struct secret *find_secret(struct traffic_tokens *t, const char *secret,
@@ -134,14 +149,106 @@ static json_t *entry_to_row(const struct entry *e)
                      (json_int_t)k->expires_ns, "secrets", secrets);
 }
 
-static void save_entry(struct traffic_tokens *t, const struct entry *e, traffic_done_fn on_done,
-                       void *data)
+static void entry_free(struct traffic_tokens *t, struct entry *e)
+{
+    while (e->n_secrets)
+        secret_drop(t, e, e->n_secrets - 1);
+    list_remove(&e->node);
+    free(e);
+}
+
+static void schedule(struct traffic_tokens *t)
+{
+    int64_t now = clock_seen_ns(), next = INT64_MAX;
+    bool again = !list_empty(&t->leftovers);
+    if (t->stopped)
+        return;
+    list_for_each(e, &t->all, struct entry, node) {
+        again = again || e->unwritten;
+        if (e->token.expires_ns && e->token.expires_ns < next)
+            next = e->token.expires_ns;
+    }
+    if (again && next > now + WRITE_AGAIN_MS * INT64_C(1000000))
+        next = now + WRITE_AGAIN_MS * INT64_C(1000000);
+    if (next == INT64_MAX) {
+        loop_timer_stop(&t->timer);
+        return;
+    }
+    int64_t ms = next <= now ? 1 : (next - now) / 1000000 + 1;
+    loop_timer_start(&t->timer, (uint64_t)(ms < LOOK_AGAIN_MS ? ms : LOOK_AGAIN_MS));
+}
+
+struct change {
+    struct traffic_tokens *tokens;
+    char id[TRAFFIC_ID_SIZE];
+    bool added;
+    traffic_done_fn on_done;
+    void *data;
+};
+
+static struct change *change_new(struct traffic_tokens *t, const char *id, bool added,
+                                 traffic_done_fn on_done, void *data)
+{
+    struct change *c = new0(struct change);
+    *c = (struct change){.tokens = t, .added = added, .on_done = on_done, .data = data};
+    snprintf(c->id, sizeof(c->id), "%s", id);
+    return c;
+}
+
+static void change_end(struct change *c, const struct error *err)
+{
+    schedule(c->tokens);
+    if (c->on_done)
+        c->on_done(c->data, err);
+    free(c);
+}
+
+static void on_saved(void *data, const struct error *err)
+{
+    struct change *c = data;
+    list_for_each_safe(e, &c->tokens->all, struct entry, node) {
+        if (!err || strcmp(e->token.id, c->id) != 0)
+            continue;
+        if (c->added)
+            entry_free(c->tokens, e);
+        else
+            e->unwritten = true;
+    }
+    change_end(c, err);
+}
+
+static void save_entry(struct traffic_tokens *t, struct entry *e, bool added,
+                       traffic_done_fn on_done, void *data)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ROW_MAX);
     _cleanup_json_ json_t *row = entry_to_row(e);
     json_format(row, &b);
+    e->unwritten = false;
+    schedule(t);
     if (t->store)
-        store_put(t->store, STORE_TRAFFIC, e->token.id, b.data, b.len, on_done, data);
+        store_put(t->store, STORE_TRAFFIC, e->token.id, b.data, b.len, on_saved,
+                  change_new(t, e->token.id, added, on_done, data));
+    else if (on_done)
+        on_done(data, NULL);
+}
+
+static void on_deleted(void *data, const struct error *err)
+{
+    struct change *c = data;
+    if (err) {
+        struct leftover *l = new0(struct leftover);
+        memcpy(l->id, c->id, sizeof(l->id));
+        list_append(&c->tokens->leftovers, &l->node);
+    }
+    change_end(c, err);
+}
+
+static void delete_row(struct traffic_tokens *t, const char *id, traffic_done_fn on_done,
+                       void *data)
+{
+    if (t->store)
+        store_delete(t->store, STORE_TRAFFIC, id, on_deleted,
+                     change_new(t, id, false, on_done, data));
     else if (on_done)
         on_done(data, NULL);
 }
@@ -149,14 +256,36 @@ static void save_entry(struct traffic_tokens *t, const struct entry *e, traffic_
 static void entry_drop(struct traffic_tokens *t, struct entry *e, traffic_done_fn on_done,
                        void *data)
 {
-    if (t->store)
-        store_delete(t->store, STORE_TRAFFIC, e->token.id, on_done, data);
-    while (e->n_secrets)
-        secret_drop(t, e, e->n_secrets - 1);
-    list_remove(&e->node);
-    free(e);
-    if (!t->store && on_done)
-        on_done(data, NULL);
+    char id[TRAFFIC_ID_SIZE];
+    memcpy(id, e->token.id, sizeof(id));
+    entry_free(t, e);
+    if (t->on_ended)
+        t->on_ended(t->ended_data, id);
+    delete_row(t, id, on_done, data);
+}
+
+static void on_timer(void *data)
+{
+    struct traffic_tokens *t = data;
+    struct list again;
+    list_init(&again);
+    while (!list_empty(&t->leftovers)) {
+        struct list *first = t->leftovers.next;
+        list_remove(first);
+        list_append(&again, first);
+    }
+    list_for_each_safe(l, &again, struct leftover, node) {
+        delete_row(t, l->id, NULL, NULL);
+        list_remove(&l->node);
+        free(l);
+    }
+    list_for_each_safe(e, &t->all, struct entry, node) {
+        if (is_over(e->token.expires_ns))
+            entry_drop(t, e, NULL, NULL);
+        else if (e->unwritten)
+            save_entry(t, e, false, NULL, NULL);
+    }
+    schedule(t);
 }
 
 static bool copy_text(const json_t *row, const char *name, char *out, size_t size)
@@ -207,30 +336,52 @@ static void load_row(void *data, const char *key, const char *body, size_t len)
     k->expires_ns = json_integer_value(json_object_get(row, "expires_ns"));
 }
 
-struct traffic_tokens *traffic_tokens_open(struct store *s, struct error *err)
+struct traffic_tokens *traffic_tokens_open(struct store *s, uv_loop_t *loop, struct error *err)
 {
     struct traffic_tokens *t = new0(struct traffic_tokens);
     t->store = s;
     t->by_digest = map_new();
     list_init(&t->all);
+    list_init(&t->leftovers);
+    t->stopped = true;
     int r = s ? store_load(s, STORE_TRAFFIC, load_row, t, err) : 0;
     if (r >= 0 && error_is_set(&t->load_error)) {
         *err = t->load_error;
         r = -1;
     }
-    if (r >= 0)
-        return t;
-    traffic_tokens_free(t);
-    return NULL;
+    if (r < 0) {
+        traffic_tokens_free(t);
+        return NULL;
+    }
+    loop_timer_init(&t->timer, loop, on_timer, t);
+    t->stopped = false;
+    schedule(t);
+    return t;
+}
+
+void traffic_tokens_stop(struct traffic_tokens *t)
+{
+    if (!t || t->stopped)
+        return;
+    t->stopped = true;
+    loop_timer_close(&t->timer, NULL, NULL);
+}
+
+void traffic_tokens_on_ended(struct traffic_tokens *t, void (*on_ended)(void *data, const char *id),
+                             void *data)
+{
+    t->on_ended = on_ended;
+    t->ended_data = data;
 }
 
 void traffic_tokens_free(struct traffic_tokens *t)
 {
     if (!t)
         return;
-    t->store = NULL;
     while (!list_empty(&t->all))
-        entry_drop(t, container_of(t->all.next, struct entry, node), NULL, NULL);
+        entry_free(t, container_of(t->all.next, struct entry, node));
+    list_for_each_safe(l, &t->leftovers, struct leftover, node)
+        free(l);
     map_free(t->by_digest);
     free(t);
 }
@@ -241,7 +392,7 @@ static size_t count_of(const struct traffic_tokens *t, const char *generation)
 {
     size_t n = 0;
     list_for_each(e, &t->all, struct entry, node)
-        n += !strcmp(e->token.generation, generation);
+        n += !strcmp(e->token.generation, generation) && !is_over(e->token.expires_ns);
     return n;
 }
 
@@ -261,20 +412,21 @@ const struct traffic_token *traffic_token_add(struct traffic_tokens *t,
     e->token = *what;
     memcpy(e->token.id, "tt-", 3);
     random_id(e->token.id + 3, TRAFFIC_ID_SIZE - 4);
-    e->token.created_ns = clock_real_ns();
+    e->token.created_ns = clock_seen_ns();
     e->token.expires_ns = lifetime_s ? e->token.created_ns + lifetime_s * SECOND_NS : 0;
     list_append(&t->all, &e->node);
     make_secret(ret_secret);
     hash_secret(ret_secret, digest);
     secret_add(t, e, digest, SECRET_TOKEN, what->port, 0);
-    save_entry(t, e, on_done, data);
+    save_entry(t, e, true, on_done, data);
     return &e->token;
 }
 
 static struct entry *find_entry(struct traffic_tokens *t, const char *generation, const char *id)
 {
     list_for_each(e, &t->all, struct entry, node) {
-        if (!strcmp(e->token.id, id) && !strcmp(e->token.generation, generation))
+        if (!strcmp(e->token.id, id) && !strcmp(e->token.generation, generation) &&
+            !is_over(e->token.expires_ns))
             return e;
     }
     return NULL;
@@ -337,8 +489,8 @@ void traffic_link_make(struct traffic_tokens *t, const struct traffic_token *tok
     struct entry *e = find_entry(t, token->generation, token->id);
     make_secret(ret_secret);
     hash_secret(ret_secret, digest);
-    secret_add(t, e, digest, SECRET_LINK, port, clock_real_ns() + TRAFFIC_LINK_S * SECOND_NS);
-    save_entry(t, e, on_done, data);
+    secret_add(t, e, digest, SECRET_LINK, port, clock_seen_ns() + TRAFFIC_LINK_S * SECOND_NS);
+    save_entry(t, e, false, on_done, data);
 }
 
 const struct traffic_token *traffic_link_use(struct traffic_tokens *t, const char *secret,
@@ -359,11 +511,19 @@ const struct traffic_token *traffic_link_use(struct traffic_tokens *t, const cha
     make_secret(ret_secret);
     hash_secret(ret_secret, digest);
     secret_add(t, e, digest, SECRET_COOKIE, port, 0);
-    save_entry(t, e, on_done, data);
+    save_entry(t, e, false, on_done, data);
     return &e->token;
 }
 
-/* --- the end of a sandbox */
+/* --- the end of a sandbox, and of a maker */
+
+void traffic_tokens_drop_owner(struct traffic_tokens *t, const char *owner)
+{
+    list_for_each_safe(e, &t->all, struct entry, node) {
+        if (!strcmp(e->token.owner, owner))
+            entry_drop(t, e, NULL, NULL);
+    }
+}
 
 void traffic_tokens_drop(struct traffic_tokens *t, const char *generation)
 {

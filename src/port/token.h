@@ -5,14 +5,17 @@
  * A row has only the SHA-256 of each secret, as keys do. A token has secrets of three kinds: its
  * own, which goes in the header X-Mas-Traffic-Token; links, which work once and for minutes; and
  * cookies, which links are exchanged for, each for one host. They end with the token, and a token
- * with its sandbox: an id may come back, its generation does not. A change holds in memory at once;
- * on_done comes when it is on record. All calls are on the loop's thread. */
+ * with its sandbox, with its time and with the key that made it: an id may come back, its
+ * generation does not. A change holds in memory at once; on_done comes when it is on record. A
+ * token that cannot be recorded never was; an end that cannot be is written again until it would
+ * hold after a restart too. All calls are on the loop's thread. */
 #pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <uv.h>
 
 struct error;
 struct store;
@@ -33,14 +36,21 @@ struct traffic_token {
     char owner[40];      /* the key that made it; "": none */
     char name[TRAFFIC_NAME_MAX + 1];
     uint16_t port;                  /* the only one; 0: any */
-    int64_t created_ns, expires_ns; /* real time; 0: never */
+    int64_t created_ns, expires_ns; /* real time, by clock_seen_ns(); 0: never */
 };
 
 typedef void (*traffic_done_fn)(void *data, const struct error *err);
 
 /* Refuses to open with a row that it does not understand. store NULL: nothing survives. */
-struct traffic_tokens *traffic_tokens_open(struct store *s, struct error *err);
-void traffic_tokens_free(struct traffic_tokens *t); /* NULL is fine */
+struct traffic_tokens *traffic_tokens_open(struct store *s, uv_loop_t *loop, struct error *err);
+/* traffic_tokens_stop() before the loop ends, traffic_tokens_free() after that and after the end of
+ * the store. NULL is fine. */
+void traffic_tokens_stop(struct traffic_tokens *t);
+void traffic_tokens_free(struct traffic_tokens *t);
+/* on_ended comes when a token has expired, was revoked, or went with its sandbox or its maker: what
+ * is open by it ends. */
+void traffic_tokens_on_ended(struct traffic_tokens *t, void (*on_ended)(void *data, const char *id),
+                             void *data);
 
 /* Fills id, times and secret of a copy of what; NULL with err set when there are too many. */
 const struct traffic_token *traffic_token_add(struct traffic_tokens *t,
@@ -48,7 +58,7 @@ const struct traffic_token *traffic_token_add(struct traffic_tokens *t,
                                               char ret_secret[TRAFFIC_SECRET_SIZE],
                                               traffic_done_fn on_done, void *data,
                                               struct error *err);
-/* By id, of that sandbox; NULL: there is none. */
+/* By id, of that sandbox; NULL: there is none, or it has ended. */
 const struct traffic_token *traffic_token_find(struct traffic_tokens *t, const char *generation,
                                                const char *id);
 void traffic_token_revoke(struct traffic_tokens *t, const char *generation, const char *id,
@@ -73,6 +83,8 @@ const struct traffic_token *traffic_link_use(struct traffic_tokens *t, const cha
                                              char ret_secret[TRAFFIC_SECRET_SIZE],
                                              traffic_done_fn on_done, void *data);
 
+/* The key has ended, or has another secret now: what the old one made goes with it. */
+void traffic_tokens_drop_owner(struct traffic_tokens *t, const char *owner);
 /* The sandbox has ended. */
 void traffic_tokens_drop(struct traffic_tokens *t, const char *generation);
 /* Drops those whose sandbox is not there any more; once, after a start. */

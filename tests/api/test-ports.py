@@ -463,6 +463,13 @@ def test_policy():
         sb = start_server(d, d.sandbox())
         entered = [json.loads(x) for x in d.get("/v1/audit").body.splitlines() if b'"entered"' in x]
         equal([(r["sandbox"], r["details"]["port"]) for r in entered], [(sb.id, 8080)], "once a minute")
+        for _ in range(2):
+            named = Sandbox(d, d.post("/v1/sandboxes", {"id": "same"}).json)
+            start_server(d, named)
+            named.delete()
+            wait_for(lambda: d.get(named.path).status == 404, "it is gone")
+        entered = [json.loads(x) for x in d.get("/v1/audit").body.splitlines() if b'"entered"' in x]
+        equal(len([r for r in entered if r["sandbox"] == named.id]), 2, "each sandbox that had the id is on record")
     for rule in ("deny", "ask"):
         d = Daemon()
         path = os.path.join(d.dir, "policy.yaml")

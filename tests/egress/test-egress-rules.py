@@ -575,6 +575,34 @@ def test_a_yes_reaches_a_narrower_call():
         equal([a["status"] for a in d.get("/v1/approvals").json["approvals"]], ["used"], "questions of this sandbox")
 
 
+@test("P23, P25: a question of a rule that asks is its sandbox's key's, ends with that key, and no other follows")
+def test_a_question_ends_with_its_key():
+    with Guarded("version: 1\ndefault: allow\nrules: []\n", "-auth-token", "the-token", config=OPEN) as d:
+        d.token = "the-token"
+        agent, person = (d.post("/v1/keys", {"name": n, "roles": [r]}).json for n, r in (("agent", "agent"), ("person", "approver")))
+        questions = lambda state: [a for a in d.get(f"/v1/approvals?status={state}", headers={"Authorization": "Bearer " + person["secret"]}).json["approvals"]]
+        d.token = agent["secret"]
+        rules = {"allow": [{"host": "asked.test", "ask": True}, {"host": "two.test", "ask": True}, {"host": "one.test"}]}
+        box = d.post("/v1/sandboxes", {"network": rules}).json["id"]
+        # It asks about the second host only when the file is there, and says that it did.
+        line = ("curl -s -m 9 http://asked.test/; until [ -e /workspace/go ]; do sleep 0.1; done;"
+                " for i in 1 2 3; do curl -s -m 9 http://two.test/ >/dev/null; done; touch /workspace/went; sleep 1000")
+        equal(d.post(f"/v1/sandboxes/{box}/exec", {"command": ["sh", "-c", line], "async": True}).status, 200)
+        wait_for(lambda: questions("pending"), "the question")
+        q = questions("pending")[0]
+        equal((q["requester"]["key"], q["requester"]["name"], q["requester"]["authenticated"]), (agent["id"], "agent", True), q)
+        d.token = "the-token"
+        equal(d.delete(f"/v1/keys/{agent['id']}").status, 200)
+        wait_for(lambda: questions("void"), "it has ended with the key")
+        a = d.post(f"/v1/approvals/{q['id']}/approve", {}, headers={"Authorization": "Bearer " + person["secret"]})
+        check(a.status in (403, 409), a)
+        equal(d.put(f"/v1/sandboxes/{box}/files/content?path=/workspace/go", b"").status, 200)
+        wait_for(lambda: d.get(f"/v1/sandboxes/{box}/files/stat?path=/workspace/went").status == 200, "it went on")
+        equal(questions("pending"), [], "asked in the name of a key that has ended")
+        opened = [r for r in d.get(f"/v1/sandboxes/{box}/network").json["allow"] if r["host"] != "one.test" and not r.get("ask")]
+        equal(opened, [])
+
+
 # --- what is told of them
 
 @test("decisions are in the log with their rule, in order and by pages; what follows comes as it happens")

@@ -3,7 +3,9 @@
 """What a server or a page inside a sandbox tries by way of its ports, and what callers try there that
 are not allowed to."""
 import os
+import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from masd import *
@@ -235,6 +237,179 @@ def test_token_life():
     wait_for(lambda: not rows(), "its rows are gone")
 
 
+def hold_by(d, sb, token):
+    """A stream that was opened with a traffic token, and whose answer has begun."""
+    s = d.connect()
+    path = port(sb, "/hold?" + b"HTTP/1.1 200 OK\r\n\r\nx".hex())
+    s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Mas-Traffic-Token: {token}\r\n\r\n".encode())
+    check(s.recv(65536).startswith(b"HTTP/1.1 200"), "the stream")
+    return s
+
+
+def ends(s):
+    s.settimeout(60)
+    try:
+        while s.recv(65536):
+            pass
+    except ConnectionError:
+        pass
+    except TimeoutError:
+        raise AssertionError("the stream is still open")
+
+
+def cookie_of(d, sb, key, token):
+    a = d.post(f"{sb.path}/traffic-tokens/{token['id']}/link", {"port": 8080}, headers=bearer(key))
+    equal(a.status, 201, a)
+    a = d.get("/" + a.json["url"].split("/", 3)[3], headers={"Host": host_of(sb)})
+    equal(a.status, 303, a)
+    return a.headers["Set-Cookie"].split(";")[0]
+
+
+def add_key(d, name):
+    return d.post("/v1/keys", {"name": name, "roles": ["agent"]}, headers=bearer(TOKEN)).json
+
+
+@test("P23 what a traffic token has opened ends when its maker's key is revoked or rotated, also when that key's row is gone")
+def test_maker_ends():
+    with Daemon("--ports-domain", DOMAIN, "--auth-token", TOKEN, "--idle-ttl", "0", config="max_keys: 2\n") as d:
+        for verb, request in (("rotated", lambda k: d.post(f"/v1/keys/{k['id']}/rotate", {}, headers=bearer(TOKEN))),
+                              ("revoked", lambda k: d.delete(f"/v1/keys/{k['id']}", headers=bearer(TOKEN)))):
+            key = add_key(d, verb)
+            sb = Sandbox(d, d.post("/v1/sandboxes", {}, headers=bearer(key["secret"])).json)
+            start_server(d, sb, headers=bearer(key["secret"]))
+            t = make_token(d, sb, key["secret"])
+            stream, cookie = hold_by(d, sb, t["token"]), cookie_of(d, sb, key["secret"], t)
+            use = lambda: (d.get(port(sb, "/echo"), headers={"X-Mas-Traffic-Token": t["token"]}).status,
+                           d.get("/echo", headers={"Host": host_of(sb), "Cookie": cookie}).status)
+            equal(use(), (200, 200), verb)
+            equal(request(key).status, 200, verb)
+            ends(stream)
+            equal(use(), (401, 401), verb)
+        for name in ("one", "two", "three"):  # which makes room by dropping the rows of ended keys
+            made = add_key(d, name)
+            equal(d.delete(f"/v1/keys/{made['id']}", headers=bearer(TOKEN)).status, 200, made)
+            equal(use(), (401, 401), "the row of its maker is gone")
+
+
+@test("P30 a token that has expired ends what it opened, has no links, and takes the place of no other")
+def test_token_expires():
+    d, boxes = keyed()
+    key = add_key(d, "expiring")["secret"]
+    sb = Sandbox(d, d.post("/v1/sandboxes", {}, headers=bearer(key)).json)
+    start_server(d, sb, headers=bearer(key))
+    t = make_token(d, sb, key, expires_in_s=8)
+    stream = hold_by(d, sb, t["token"])
+    for _ in range(31):
+        make_token(d, sb, key, expires_in_s=1)
+    ends(stream)
+    wait_for(lambda: d.get(sb.path + "/traffic-tokens", headers=bearer(key)).json["tokens"] == [], "all have expired")
+    equal(d.post(f"{sb.path}/traffic-tokens/{t['id']}/link", {"port": 8080}, headers=bearer(key)).status, 404)
+    equal(make_token(d, sb, key)["port"], None)
+    d.delete(sb.path, headers=bearer(key))
+
+
+@test("P30 a traffic token lives by the clock that nobody can set back")
+def test_token_clock():
+    # The wall clock of the control plane jumps two hours back; the token's hour goes on.
+    with Daemon("--ports-domain", DOMAIN, "--idle-ttl", "0", "--debug-endpoints", env={"MAS_CLOCK_JUMP": "-7200:8000"}) as d:
+        sb = start_server(d, d.sandbox())
+        t = make_token_free(d, sb, expires_in_s=12)
+        use = lambda: d.get(port(sb, "/echo"), headers={"X-Mas-Traffic-Token": t["token"]}).status
+        wait_for(lambda: use() == 401, "it has expired")
+
+
+@test("P23 connections by traffic tokens are counted for the key that made them")
+def test_token_connections():
+    with Daemon("--auth-token", TOKEN, "--max-connections", "40", "--idle-ttl", "0") as d:
+        one, two = add_key(d, "one")["secret"], add_key(d, "two")["secret"]
+        sb = Sandbox(d, d.post("/v1/sandboxes", {}, headers=bearer(one)).json)
+        start_server(d, sb, headers=bearer(one))
+        held, refused = [], 0
+        for t in [make_token(d, sb, one)["token"] for _ in range(4)]:
+            for _ in range(7):
+                s = d.connect()
+                s.settimeout(60)
+                path = port(sb, "/hold?" + b"HTTP/1.1 200 OK\r\n\r\nx".hex())
+                s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Mas-Traffic-Token: {t}\r\n\r\n".encode())
+                try:
+                    good = s.recv(4096).startswith(b"HTTP/1.1 200")
+                except ConnectionError:
+                    good = False
+                refused += not good
+                held.append(s) if good else s.close()
+        check(refused and len(held) <= 20, f"{len(held)} held, {refused} refused: the share of one key is half of all")
+        equal(d.get("/v1/status", headers=bearer(two)).status, 200, "another key meanwhile")
+
+
+@test("P30 a cookie changes nothing and opens no WebSocket for a page of another sandbox, which has the origin null as all have")
+def test_cookie_of_other_pages():
+    d, boxes = keyed()
+    key = add_key(d, "viewer")["secret"]
+    sb, other = (Sandbox(d, d.post("/v1/sandboxes", {}, headers=bearer(key)).json) for _ in range(2))
+    start_server(d, sb, headers=bearer(key))
+    cookie = cookie_of(d, sb, key, make_token(d, sb, key))
+    own = "http://" + host_of(sb)
+    base = {"Host": host_of(sb), "Cookie": cookie}
+    for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"):
+        for more in ({"Origin": "null"}, {"Origin": "http://" + host_of(other)}, {}, {"Origin": "null", "Sec-Fetch-Site": "same-origin"},
+                     {"Sec-Fetch-Site": "same-site"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://" + host_of(sb, 8081)}):
+            check(d.request(method, "/echo", b"", headers={**base, **more}).status in (401, 403), f"{method} {more}")
+        for more in ({"Origin": own}, {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}):
+            equal(d.request(method, "/echo", b"", headers={**base, **more}).status, 200, f"{method} {more}")
+    for origin, want in (("null", 401), ("http://" + host_of(other), 403), (own, 101)):
+        out = d.raw(f"GET /ws HTTP/1.1\r\nHost: {host_of(sb)}\r\nCookie: {cookie}\r\nOrigin: {origin}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                    f"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode(), silence=1)
+        check(out.startswith(b"HTTP/1.1 %d" % want), f"{origin}: {out}")
+    for method in ("GET", "HEAD"):
+        equal(d.request(method, "/echo", headers={**base, "Origin": "null"}).status, 200, "what a page shows")
+    for s in (sb, other):
+        d.delete(s.path, headers=bearer(key))
+
+
+@test("P30 the holder of a traffic token learns of no other sandbox")
+def test_token_sees_one():
+    d, boxes = keyed()
+    key = add_key(d, "of-two")["secret"]
+    sb, other = (Sandbox(d, d.post("/v1/sandboxes", {}, headers=bearer(key)).json) for _ in range(2))
+    given = {"X-Mas-Traffic-Token": make_token(d, sb, key)["token"]}
+    for number in ("8080", "99999999", "x"):
+        told = [d.get(f"/v1/sandboxes/{name}/ports/{number}/", headers=given) for name in (other.id, "sbx-" + "0" * (len(other.id) - 4))]
+        equal(*[(a.status, a.body.replace(n.encode(), b"X")) for a, n in zip(told, (other.id, "sbx-" + "0" * (len(other.id) - 4)))], number)
+    told = [d.get("/echo", headers={**given, "Host": f"8080-{n}.{DOMAIN}"}) for n in (other.id, "sbx-" + "0" * (len(other.id) - 4))]
+    equal(told[0].status, told[1].status)
+    for s in (sb, other):
+        d.delete(s.path, headers=bearer(key))
+
+
+@test("P30 without keys a traffic token works, and it ends when there are keys")
+def test_token_without_keys():
+    with tempfile.TemporaryDirectory(prefix="mas-test-") as path, \
+            Daemon("--ports-domain", DOMAIN, "--idle-ttl", "0", "-listen", f"unix:{path}/s") as d:
+        sb = start_server(d, d.sandbox())
+        t = make_token_free(d, sb)
+        use = lambda: d.get(port(sb, "/echo"), headers={"X-Mas-Traffic-Token": t["token"]}).status
+        equal(use(), 200)
+        cookie = cookie_of_free(d, sb, t)
+        equal(d.get("/echo", headers={"Host": host_of(sb), "Cookie": cookie}).status, 200)
+        p = subprocess.run([SBX, "keys", "add", "first", "-roles", "admin", "-addr", f"unix:{path}/s"], capture_output=True, text=True)
+        equal(p.returncode, 0, p)
+        equal(use(), 401)
+
+
+@test("P30 our token enters in no shape of the Authorization header")
+def test_authorization_shapes():
+    d, boxes = keyed()
+    key, sb = add_key(d, "shapes")["secret"], None
+    sb = Sandbox(d, d.post("/v1/sandboxes", {}, headers=bearer(key)).json)
+    start_server(d, sb, headers=bearer(key))
+    given = make_token(d, sb, key)["token"]
+    for shape in (TOKEN, f"Bearer\t{TOKEN}", f"bearer {TOKEN}", f"Custom {TOKEN}", f"Custom a={TOKEN}", key, f"Bearer {key}"):
+        out = d.raw(f"GET {port(sb, '/echo')} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {shape}\r\nX-Mas-Traffic-Token: {given}\r\n"
+                    f"Connection: close\r\n\r\n".encode())
+        check(b" 200 " in out[:16] and TOKEN.encode() not in out and key.encode() not in out, f"{shape!r}: {out}")
+    d.delete(sb.path, headers=bearer(key))
+
+
 @test("P30 a policy decides on making tokens, and bad ones are refused by name")
 def test_token_policy():
     d = Daemon()
@@ -255,10 +430,15 @@ def test_token_policy():
         equal(d.delete(f"{sb.path}/traffic-tokens/{t['id']}").status, 200)
 
 
-def make_token_free(d, sb):
-    a = d.post(sb.path + "/traffic-tokens", {})
+def make_token_free(d, sb, **spec):
+    a = d.post(sb.path + "/traffic-tokens", spec)
     equal(a.status, 201, a)
     return a.json
+
+
+def cookie_of_free(d, sb, token):
+    a = d.post(f"{sb.path}/traffic-tokens/{token['id']}/link", {"port": 8080})
+    return d.get("/" + a.json["url"].split("/", 3)[3], headers={"Host": host_of(sb)}).headers["Set-Cookie"].split(";")[0]
 
 
 main()
