@@ -135,7 +135,9 @@ struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec
     sb->ops = runtime_find(spec->runtime);
     sb->hidden = sb->pooled = true;
     if (!sb->ops) {
-        error_field(err, "runtime", "there is no runtime '%s' in this build", spec->runtime);
+        error_field(err, "runtime",
+                    "there is no runtime '%s' in this build ('sbx doctor' lists those there are)",
+                    spec->runtime);
         sb->state = SANDBOX_GONE;
         sb->refs = 1;
         sandbox_unref(sb);
@@ -206,7 +208,10 @@ static struct sandbox *sandbox_make(struct manager *m, const struct spec *spec,
         random_id(id + 4, RANDOM_ID_LEN);
     const struct runtime_ops *ops = runtime_find(spec->runtime);
     if (!ops) {
-        error_unsupported(err, "runtime", "there is no runtime '%s' in this build", spec->runtime);
+        error_unsupported(
+            err, "runtime",
+            "there is no runtime '%s' in this build ('sbx doctor' lists those there are)",
+            spec->runtime);
         return NULL;
     }
     struct sandbox *pooled = NULL;
