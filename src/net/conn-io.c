@@ -41,6 +41,8 @@ static void on_written(uv_write_t *w, int status)
         conn_drained(c);
 }
 
+/* The clocks for slow readers (reader_is_late) start with the first byte that has to wait, not with
+ * the connection: a client that takes everything at once is never timed. */
 static void queue_rest(struct conn *c, const uv_buf_t *bufs, unsigned n, size_t skip, size_t total)
 {
     struct write *w = xrealloc(NULL, sizeof(*w) + total - skip);
@@ -64,6 +66,8 @@ static void queue_rest(struct conn *c, const uv_buf_t *bufs, unsigned n, size_t 
     }
 }
 
+/* Most answers fit into the socket's buffer and are gone with one call, without a copy. With bytes
+ * queued already there is no try: they must not be overtaken. */
 static void raw_write(struct conn *c, const uv_buf_t *bufs, unsigned n)
 {
     size_t total = 0, done = 0;
@@ -129,6 +133,7 @@ static size_t make_room(struct conn *c)
     return c->in_cap - c->in_len;
 }
 
+/* TLS reads into a buffer that all connections share, because its bytes are taken over at once. */
 static void on_alloc(uv_handle_t *handle, size_t hint, uv_buf_t *buf)
 {
     struct conn *c = handle->data;
@@ -204,6 +209,8 @@ static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
     conn_process(c);
 }
 
+/* Called after everything that may change whether input is wanted; this is the one place that
+ * starts and stops reading. */
 void conn_update_reading(struct conn *c)
 {
     if (c->state == CONN_CLOSING)

@@ -130,6 +130,8 @@ bool field_has_token(const char *value, const char *token)
     return false;
 }
 
+/* The handler wants the body, and only now is a client that waits for 100 Continue asked to send
+ * it: one that is refused before never sends a byte. The body is timed from here. */
 static void begin_body(struct http_request *req, enum body_mode mode)
 {
     struct conn *c = req->conn;
@@ -184,6 +186,8 @@ void http_request_resume(struct http_request *req)
     conn_advance(req->conn);
 }
 
+/* The rest is read and thrown away for a while, so that the client gets to see the answer; the
+ * connection is not used again. */
 static void too_large(struct http_request *req)
 {
     req->close = true;
@@ -250,6 +254,8 @@ static bool pump_length(struct conn *c)
     return true;
 }
 
+/* A body whose framing is broken has no end that could be relied on: the connection ends with it.
+ * An answer that was begun already is cut off by a reset, so that it does not look complete. */
 static bool pump_chunked(struct conn *c)
 {
     struct http_request *req = &c->req;
@@ -275,6 +281,7 @@ static bool pump_chunked(struct conn *c)
     return true;
 }
 
+/* The end of a body comes once, and not to a handler that has answered before it. */
 static bool tell_end(struct http_request *req)
 {
     struct strbuf *b = &req->conn->body;
@@ -295,6 +302,8 @@ bool request_waits(const struct http_request *req)
            req->mode != BODY_UNDECIDED && (req->mode != BODY_DISCARD || req->answer == ANSWER_DONE);
 }
 
+/* Moves one piece of the body to the handler; true when there may be more to do. A body that is to
+ * be thrown away waits until the answer is there, which says whether the connection goes on. */
 bool request_pump(struct conn *c)
 {
     struct http_request *req = &c->req;
