@@ -20,6 +20,7 @@ done
 mkdir -p "$1"
 out=$(realpath "$1")
 modules="virtio virtio_ring virtio_mmio virtio_blk virtio_console overlay"
+vsock_modules="vsock vmw_vsock_virtio_transport_common vmw_vsock_virtio_transport virtio_balloon" # with Firecracker
 
 fail() {
     echo "machine.sh: $*" >&2
@@ -33,7 +34,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 fetch_kernel() {
-    [ -f "$out/$package/modules/overlay.ko" ] && return
+    [ -f "$out/$package/modules/vmw_vsock_virtio_transport.ko" ] && return
     (cd "$work" && apt-get download -qq -o APT::Sandbox::User="$(id -un)" "$package") || fail "cannot fetch $package"
     mkdir "$work/kernel"
     dpkg-deb -x "$work"/linux-image-*.deb "$work/kernel"
@@ -42,7 +43,7 @@ fetch_kernel() {
     mkdir "$out/$package.new"
     cp "$work/kernel/vmlinux" "$out/$package.new/"
     mkdir "$out/$package.new/modules"
-    for m in $modules; do
+    for m in $modules $vsock_modules; do
         find "$work/kernel" -name "$m.ko*" -exec cp {} "$out/$package.new/modules/" \;
     done
     find "$out/$package.new/modules" -name '*.xz' -exec xz -d {} \;
@@ -85,6 +86,8 @@ make_initramfs() {
     cp "$out/$package/modules"/*.ko "$tree/modules/"
     # shellcheck disable=SC2086
     order_modules "$tree/modules" $modules >"$tree/modules/order" || exit 1
+    # shellcheck disable=SC2086
+    order_modules "$tree/modules" $vsock_modules >"$tree/modules/order-vsock" || exit 1
     find "$tree" -exec touch -h -d @0 {} +
     (cd "$tree" && find . | sort | cpio -o -H newc --quiet --reproducible -R 0:0) >"$out/initramfs.new"
     mv "$out/initramfs.new" "$out/initramfs"

@@ -78,6 +78,8 @@ json_t *view_effective(const struct effective *e)
     json_object_set_new(o, "landlock", landlock);
     if (e->machine)
         json_object_set_new(o, "machine", json_string(e->machine));
+    if (e->vmm)
+        json_object_set_new(o, "vmm", json_string(e->vmm));
     if (e->shares)
         json_object_set_new(o, "shares", view_words(e->shares));
     return o;

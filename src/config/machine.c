@@ -123,7 +123,7 @@ static const struct field {
     FIELD("machine", "vcpu_count", FIELD_NUMBER, sizes.vcpu_count, 1, VCPUS_MAX),
     FIELD("machine", "mem_mib", FIELD_NUMBER, sizes.mem_mib, MEM_MIB_MIN, MEM_MIB_MAX),
     FIELD("vsock", "cid", FIELD_NUMBER, m.cid, FIRST_CID, UINT32_MAX - 1),
-    FIELD("vsock", "port", FIELD_NUMBER, m.port, 1, UINT32_MAX - 1),
+    FIELD("vsock", "port", FIELD_NUMBER, m.port, 1, MACHINE_PORT_MAX),
     FIELD("vsock", "uds_path", FIELD_ID_PATH, m.uds_path),
     FIELD("tool_runner", "command", FIELD_PATH, command),
     FIELD("network", "enabled", FIELD_SWITCH, network_enabled),
@@ -452,8 +452,6 @@ static void check_undone(const struct reading *r)
     if (f->m.cgroup_path[0])
         reading_refuse(r, "cgroup.path: groups of machines are made below the daemon's own; start "
                           "the daemon in that group instead");
-    if (f->m.vmm == MACHINE_FIRECRACKER)
-        reading_refuse(r, "vmm: there is no driver of Firecracker's in this version");
 }
 
 /* --- from outside */

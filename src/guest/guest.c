@@ -61,26 +61,42 @@ void guest_give_up(struct guest *g, const char *step, int error)
 
 /* --- the order */
 
-static void receive_exactly(struct guest *g, void *data, size_t size)
+static bool receive_exactly(struct guest *g, void *data, size_t size)
 {
     for (size_t done = 0; done < size;) {
         ssize_t n = read(g->ctl_fd, (char *)data + done, size - done);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0) /* mas-vmm closed its end, or was never there */
-            guest_power_off();
+        if (n <= 0)
+            return false;
         done += (size_t)n;
     }
+    return true;
 }
 
-static void receive_order(struct guest *g)
+/* False: the connection ended before all of it was there. */
+static bool receive_order(struct guest *g)
 {
     struct guest_order *o = &g->order;
-    receive_exactly(g, o, sizeof(*o));
+    if (!receive_exactly(g, o, sizeof(*o)))
+        return false;
     if (o->magic != GUEST_MAGIC || o->n_filter == 0 || o->n_filter > GUEST_FILTER_MAX ||
         o->child.n_mounts || o->child.image_from_fd)
         guest_give_up(g, "read the guest's order", EPROTO);
-    receive_exactly(g, g->filter, o->n_filter * sizeof(g->filter[0]));
+    return receive_exactly(g, g->filter, o->n_filter * sizeof(g->filter[0]));
+}
+
+/* mas-vmm closed its end, or the machine is a copy, which has lost its connections. */
+static void await_order(struct guest *g)
+{
+    struct guest_message ready = {.news = GUEST_READY, .landlock_abi = (uint32_t)landlock_abi()};
+    for (;;) {
+        guest_send(g, &ready);
+        if (receive_order(g))
+            return;
+        if (!guest_vsock_accept_again(g))
+            guest_power_off();
+    }
 }
 
 /* A copy of a machine has the random numbers and the clock of the moment in which it was kept. */
@@ -214,26 +230,36 @@ static void start_runner(struct guest *g)
     send_started(g, &f);
 }
 
+static void open_serial_ports(struct guest *g)
+{
+    g->ctl_fd = guest_open_port(GUEST_CTL_PORT);
+    g->data_fd = guest_open_port(GUEST_DATA_PORT);
+    g->lines_fd = guest_open_port(GUEST_LINES_PORT);
+    if (g->ctl_fd < 0 || g->data_fd < 0 || g->lines_fd < 0)
+        guest_power_off();
+}
+
 void guest_main(void)
 {
-    static struct guest g;
-    struct guest_message ready = {.news = GUEST_READY, .landlock_abi = (uint32_t)landlock_abi()};
+    static struct guest g = {
+        .ctl_fd = -1, .data_fd = -1, .lines_fd = -1, .listeners = {-1, -1, -1}};
     guest_mount_kernel_views();
-    guest_load_modules();
-    g.ctl_fd = guest_open_port(GUEST_CTL_PORT);
-    g.data_fd = guest_open_port(GUEST_DATA_PORT);
-    g.lines_fd = guest_open_port(GUEST_LINES_PORT);
-    if (g.ctl_fd < 0 || g.data_fd < 0 || g.lines_fd < 0)
-        guest_power_off();
+    guest_load_modules(GUEST_MODULES);
+    bool vsock = guest_vsock_listen(&g);
+    if (!vsock)
+        open_serial_ports(&g);
     guest_enter_root(&g);
-    guest_send(&g, &ready);
-    receive_order(&g);
+    await_order(&g);
+    guest_vsock_settle(&g);
     guest_open_disk(&g, FIRST_ID, FIRST_ID + (g.order.child.flags & PLAN_TOOL_NOBODY ? 2 : 1));
     guest_open_image(&g, FIRST_ID);
     renew_randomness(&g);
     renew_clock(&g);
     start_runner(&g);
-    guest_start_lines(&g);
+    if (vsock)
+        guest_vsock_start_clients(&g);
+    else
+        guest_start_lines(&g);
     struct guest_message ended = {.news = GUEST_ENDED, .wait_status = guest_serve(&g)};
     guest_send(&g, &ended);
     guest_power_off();

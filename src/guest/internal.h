@@ -3,12 +3,17 @@
 #pragma once
 
 #include <linux/filter.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "proto/guest.h"
 
 struct guest {
     int ctl_fd, data_fd, lines_fd;
+    struct {
+        int ctl, data, clients;
+    } listeners; /* of vsock; or -1: the machine has serial ports, or its order */
     struct guest_order order;
     struct sock_filter filter[GUEST_FILTER_MAX];
     pid_t runner;
@@ -26,7 +31,12 @@ void guest_send(const struct guest *g, struct guest_message *m);
 
 /* root.c: from the initramfs to the root of the first disk. Fails by guest_give_up(). */
 void guest_mount_kernel_views(void);
-void guest_load_modules(void);
+/* Those of a list of names, a file beside them. */
+#define GUEST_MODULES       "order"
+#define GUEST_VSOCK_MODULES "order-vsock"
+void guest_load_modules(const char *list);
+/* What follows the word on the kernel's line, up to the next space; false where it is not there. */
+bool guest_find_word(const char *word, char *ret, size_t size);
 int guest_open_port(const char *path);
 void guest_enter_root(struct guest *g);
 /* After the order: the disk for the sandbox, with its parts, if it has one. */
@@ -36,6 +46,17 @@ void guest_open_image(struct guest *g, uid_t first_id);
 
 /* lines.c: the process that gives the runner its other connections. */
 void guest_start_lines(struct guest *g);
+
+/* vsock.c: instead of serial ports, where the kernel's line has the word. Listens, and waits for
+ * the control connection; false: there is no vsock. */
+bool guest_vsock_listen(struct guest *g);
+/* That connection has ended before the whole order was there: waits for another; false where there
+ * can be none. */
+bool guest_vsock_accept_again(struct guest *g);
+/* After the order: takes the data connection, and no more of either. Without vsock, nothing. */
+void guest_vsock_settle(struct guest *g);
+/* The process that gives the runner connections of others. */
+void guest_vsock_start_clients(struct guest *g);
 
 /* link.c: carries bytes until the runner ends; its wait status. */
 int guest_serve(struct guest *g);

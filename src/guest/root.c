@@ -47,11 +47,12 @@ void guest_mount_kernel_views(void)
 }
 
 /* A module that the kernel refuses shows as the device that never comes. */
-void guest_load_modules(void)
+void guest_load_modules(const char *names)
 {
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX);
     char path[128], *save = NULL;
-    if (fd_read_file_at(AT_FDCWD, MODULES_DIR "/order", &list) < 0)
+    snprintf(path, sizeof(path), MODULES_DIR "/%s", names);
+    if (fd_read_file_at(AT_FDCWD, path, &list) < 0)
         return;
     for (char *name = strtok_r(list.data, " \n", &save); name;
          name = strtok_r(NULL, " \n", &save)) {
@@ -60,6 +61,20 @@ void guest_load_modules(void)
         if (fd >= 0)
             syscall(SYS_finit_module, fd, "", 0);
     }
+}
+
+bool guest_find_word(const char *word, char *ret, size_t size)
+{
+    _cleanup_strbuf_ struct strbuf line = STRBUF_INIT(LIST_MAX);
+    if (fd_read_file_at(AT_FDCWD, "/proc/cmdline", &line) < 0 || !line.data)
+        return false;
+    size_t len = strlen(word);
+    for (const char *at = line.data; (at = strstr(at, word)); at += len)
+        if (at == line.data || at[-1] == ' ') {
+            snprintf(ret, size, "%.*s", (int)strcspn(at + len, " \n"), at + len);
+            return true;
+        }
+    return false;
 }
 
 /* Devices appear while their drivers look for them. */
@@ -92,17 +107,32 @@ static bool has_serial(const char *name, const char *serial)
     return strcmp(text.data, serial) == 0 && faccessat(views.dev_fd, name, R_OK, 0) == 0;
 }
 
-/* Disks are told apart by their serial numbers: which of them the kernel finds first is chance. ret
- * has room for DISK_PATH_SIZE. */
+/* Where the kernel's line says the disks' order, a disk's place in it; or -1. */
+static int place_of_disk(const char *name)
+{
+    char list[LIST_MAX], *save = NULL;
+    int place = 0;
+    if (!guest_find_word(GUEST_DISKS_WORD, list, sizeof(list)))
+        return -1;
+    for (char *id = strtok_r(list, ",", &save); id; id = strtok_r(NULL, ",", &save), place++)
+        if (strcmp(id, name) == 0)
+            return place;
+    return -1;
+}
+
+/* Disks are told apart by their serial numbers: which of them the kernel finds first is chance,
+ * unless its line says their order. ret has room for DISK_PATH_SIZE. */
 static int find_disk(const char *serial, char *ret)
 {
     static const char *const names[] = {"vda", "vdb", "vdc", "vdd", "vde", "vdf",
                                         "vdg", "vdh", "vdi", "vdj", "vdk"};
     _Static_assert(ELEMENTS(names) == 3 + MACHINE_DRIVES_MAX, "root, disk, image and drives");
     const struct timespec pause = {.tv_nsec = DEVICE_POLL_MS * 1000000};
+    const int place = place_of_disk(serial);
     for (int waited = 0; waited < DEVICE_WAIT_MS; waited += DEVICE_POLL_MS) {
         for (size_t i = 0; i < ELEMENTS(names); i++)
-            if (has_serial(names[i], serial)) {
+            if (place < 0 ? has_serial(names[i], serial)
+                          : (int)i == place && faccessat(views.dev_fd, names[i], R_OK, 0) == 0) {
                 snprintf(ret, DISK_PATH_SIZE, "/proc/self/fd/%d/%s", views.dev_fd, names[i]);
                 return 0;
             }
@@ -125,15 +155,10 @@ static int mount_disk_at(const char *serial, const char *target)
 /* The operator's drives, whose names the kernel's line has, each in a directory of its name. */
 static int mount_drives(void)
 {
-    _cleanup_strbuf_ struct strbuf line = STRBUF_INIT(LIST_MAX);
     char path[sizeof(GUEST_DRIVES_DIR NEW_ROOT) + MACHINE_DRIVE_SIZE + 2], *save = NULL;
-    if (fd_read_file_at(AT_FDCWD, "/proc/cmdline", &line) < 0 || !line.data)
-        return -EIO;
-    char *list = strstr(line.data, " " GUEST_DRIVES_WORD);
-    if (!list)
+    char list[LIST_MAX];
+    if (!guest_find_word(GUEST_DRIVES_WORD, list, sizeof(list)))
         return 0;
-    list += strlen(" " GUEST_DRIVES_WORD);
-    list[strcspn(list, " \n")] = 0;
     if (mount("drives", NEW_ROOT GUEST_DRIVES_DIR, "tmpfs", MS_NOSUID | MS_NODEV,
               "size=64k,nr_inodes=32,mode=0755") < 0)
         return -errno;

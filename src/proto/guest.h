@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What mas-vmm and the first process of its guest say to each other.
  *
- * A guest has three serial ports, one of which is for others (link/mux.h). The control port carries
+ * A guest has three serial ports, one of which is for others (link/mux.h), or three ports of vsock
+ * with the same meaning, where others connect one by one. The control port carries
  * the records below, of fixed sizes, in both directions. The data port carries the runner's
  * connection, one after another: it is a stream of bytes that knows no connections, so each begins
  * with the guest's mark and 32 random bytes of its own, which the guest repeats before the runner's
@@ -26,6 +27,13 @@
 #define GUEST_ROOT_DISK  "root"
 #define GUEST_DATA_DISK  "disk"
 #define GUEST_IMAGE_DISK "image"
+/* Where disks have no serial numbers, their names in the kernel's order follow this word. */
+#define GUEST_DISKS_WORD "mas.disks="
+/* The machine has vsock instead of serial ports. The number of the port for other clients follows
+ * the word; control and data have ports of their own, which take one connection each. */
+#define GUEST_VSOCK_WORD "mas.vsock="
+#define GUEST_VSOCK_CTL  0x6d617301u
+#define GUEST_VSOCK_DATA 0x6d617302u
 /* The operator's drives: their serial numbers follow the word on the kernel's line, with commas. */
 #define GUEST_DRIVES_WORD "mas.drives="
 #define GUEST_DRIVES_DIR  "/media"

@@ -14,6 +14,7 @@
 #define MACHINE_SOCKET_SIZE 108 /* as sun_path */
 #define MACHINE_LINE_SIZE   1024
 #define MACHINE_DRIVES_MAX  8
+#define MACHINE_PORT_MAX    0x6d617300u /* of vsock; those above it are the machine's own */
 #define MACHINE_DRIVE_SIZE  20 /* of a drive's id; what a virtio disk has for a serial number */
 
 enum machine_vmm {

@@ -172,8 +172,9 @@ enum host_features {
     FEATURE_ROOT = 4,
     FEATURE_LOOP = 8,
     FEATURE_FREEZER = 16,
-    FEATURE_VM = 32,       /* there are an emulator and what a machine starts from */
-    FEATURE_RESTORED = 64, /* of a sandbox: its machine is a copy of one that had booted */
+    FEATURE_VM = 32,               /* there are an emulator and what a machine starts from */
+    FEATURE_RESTORED = 64,         /* of a sandbox: its machine is a copy of one that had booted */
+    FEATURE_FIRECRACKER = 1 << 30, /* of a sandbox: that runs its machine, and not QEMU */
 };
 #define FEATURE_OCI(backend) (256u << (backend)) /* its program is there, and we may use it */
 

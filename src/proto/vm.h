@@ -38,5 +38,8 @@ struct vm_start {
 #define VM_ROOT_NAME      "root.img"
 #define VM_EMULATOR_NAME  "emulator" /* where the cell has none of its own */
 #define VM_DRIVE_PREFIX   "drive-"   /* an id follows */
+/* What an emulator serves in the cell. */
+#define VM_API_SOCKET   "/workspace/api"
+#define VM_VSOCK_SOCKET "/workspace/vsock"
 /* Where the cell has a disk image, the guest's disk is this file on it. */
 #define VM_DISK_FILE "/workspace/disk"

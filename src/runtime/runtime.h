@@ -37,6 +37,7 @@ struct effective {
     bool network_by_name;    /* commands have a proxy to the hosts that the spec allows */
     uint32_t landlock_abi;
     const char *machine; /* of a virtual one: "booted" or "restored"; else NULL */
+    const char *vmm;     /* of the same: "qemu" or "firecracker" */
     /* What it has in common with the host and other sandboxes, in words; NULL-terminated or NULL.
      */
     const char *const *shares;

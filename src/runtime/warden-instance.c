@@ -140,8 +140,10 @@ void warden_effective_fill(struct effective *e, const char *runtime, const struc
         e->by[w] = mechanism_name(reply->mechanism[w]);
     if (!s)
         return;
-    if (reply->mechanism[WALL_FILESYSTEM] == MECHANISM_VM)
+    if (reply->mechanism[WALL_FILESYSTEM] == MECHANISM_VM) {
         e->machine = reply->features & FEATURE_RESTORED ? "restored" : "booted";
+        e->vmm = reply->features & FEATURE_FIRECRACKER ? "firecracker" : "qemu";
+    }
     e->network_by_name = s->network;
     e->intercepted = s->intercept;
     e->network_by_address = reply->mechanism[WALL_NETWORK] == MECHANISM_NFTABLES;

@@ -14,6 +14,10 @@ struct vm;
 
 struct vmm_driver {
     const char *name;
+    /* Where the emulator serves the machine's vsock in the cell. The guest speaks over vsock then,
+     * and says once more that it waits when it has been restored, as its connections were lost.
+     * NULL: it has serial ports, and lines.c serves the socket on the host. */
+    const char *vsock_socket;
     /* Starts the emulator with a machine that boots. Where vm->memory_fd is a file, that is the
      * guest's memory. Fails by child_must(). */
     void (*start)(struct vm *vm);
@@ -32,7 +36,11 @@ struct vmm_driver {
     void (*stop)(struct vm *vm);
 };
 
-extern const struct vmm_driver vmm_qemu;
+extern const struct vmm_driver vmm_qemu, vmm_firecracker;
+
+/* The machine's size, as the limits of its sandbox say it. Fails by child_must(). */
+unsigned long long machine_mib(const struct vm *vm);
+unsigned machine_cpus(const struct vm *vm);
 
 struct machine_config;
 /* What the guest's kernel line says of the operator's drives, with a space before it; or "". */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -16,10 +17,27 @@
 #include "vmm/driver.h"
 #include "vmm/vmm.h"
 
+#define MIB      (1024ull * 1024)
+#define MIN_MIB  64 /* what the kernel and the first process need to start at all */
+#define CPUS_MAX 32
+
 const struct vmm_driver *vmm_driver_find(const struct vm *vm)
 {
-    (void)vm;
-    return &vmm_qemu;
+    return vm->start.machine.vmm == MACHINE_FIRECRACKER ? &vmm_firecracker : &vmm_qemu;
+}
+
+unsigned long long machine_mib(const struct vm *vm)
+{
+    uint64_t bytes = vm->start.child.limits.memory_bytes;
+    child_must(bytes < MIN_MIB * MIB ? -ERANGE : 0, "read the machine's memory", WALL_MEMORY);
+    return bytes / MIB;
+}
+
+unsigned machine_cpus(const struct vm *vm)
+{
+    uint64_t m = vm->start.child.limits.cpu_millicores;
+    uint64_t n = m ? (m + 999) / 1000 : 1;
+    return n > CPUS_MAX ? CPUS_MAX : (unsigned)n;
 }
 
 void machine_drives_word(const struct machine_config *m, char *ret, size_t size)
@@ -47,6 +65,10 @@ static void __attribute__((noreturn)) become_emulator(const struct vm *vm, const
     close_range((unsigned)end, ~0U, 0);
     if (setgroups(0, NULL) == 0 && setresgid(id, id, id) == 0 && setresuid(id, id, id) == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* which a change of ids undoes */
+        /* What an emulator before it in this cell has left, and this one could not bind to. */
+        unlink(VM_API_SOCKET);
+        unlink(VM_VSOCK_SOCKET);
+        umask(0); /* mas-vmm, which is another user, connects to them */
         execv(argv[0], (char *const *)argv);
     }
     dprintf(2, "%s: %s\n", argv[0], strerror(errno));

@@ -16,9 +16,6 @@
 
 #define ARGS_MAX     128
 #define ARGS_SIZE    16384
-#define MIB          (1024ull * 1024)
-#define MIN_MIB      64 /* what the kernel and the first process need to start at all */
-#define CPUS_MAX     32
 #define CONSOLE_LINE "quiet loglevel=1 panic=-1 reboot=t random.trust_cpu=off tsc=reliable"
 
 /* The emulator's descriptors, at these numbers. */
@@ -71,20 +68,6 @@ static unsigned long clock_khz(void)
     return khz;
 }
 
-static unsigned long long guest_mib(const struct vm *vm)
-{
-    uint64_t bytes = vm->start.child.limits.memory_bytes;
-    child_must(bytes < MIN_MIB * MIB ? -ERANGE : 0, "read the machine's memory", WALL_MEMORY);
-    return bytes / MIB;
-}
-
-static unsigned guest_cpus(const struct vm *vm)
-{
-    uint64_t m = vm->start.child.limits.cpu_millicores;
-    uint64_t n = m ? (m + 999) / 1000 : 1;
-    return n > CPUS_MAX ? CPUS_MAX : (unsigned)n;
-}
-
 static void add_port(struct args *a, const char *name, int fd, int number)
 {
     add(a, "-chardev");
@@ -98,13 +81,13 @@ static void add_port(struct args *a, const char *name, int fd, int number)
 static void add_memory(const struct vm *vm, struct args *a)
 {
     add(a, "-m");
-    add(a, "%llu", guest_mib(vm));
+    add(a, "%llu", machine_mib(vm));
     add(a, "-object");
     if (vm->memory_fd < 0)
-        add(a, "memory-backend-ram,id=memory,size=%lluM", guest_mib(vm));
+        add(a, "memory-backend-ram,id=memory,size=%lluM", machine_mib(vm));
     else
         add(a, "memory-backend-file,id=memory,size=%lluM,mem-path=/proc/self/fd/%d,share=%s",
-            guest_mib(vm), FD_MEMORY, vm->restored ? "off" : "on");
+            machine_mib(vm), FD_MEMORY, vm->restored ? "off" : "on");
 }
 
 /* QEMU counts by the second. */
@@ -162,7 +145,7 @@ static void fill_args(const struct vm *vm, struct args *a)
         add(a, "%s", fixed[i]);
     add_memory(vm, a);
     add(a, "-smp");
-    add(a, "%u", guest_cpus(vm));
+    add(a, "%u", machine_cpus(vm));
     add(a, "-kernel");
     add(a, VM_FILES_DIR "/" VM_KERNEL_NAME);
     add(a, "-initrd");

@@ -84,7 +84,10 @@ static int take_channel(struct server *s)
     if (n == 0)
         return -EPIPE; /* the warden is gone, and we go with it */
     if (fds[0] >= 0 && byte == CHANNEL_LISTENER[0]) {
-        vm_start_lines(s->vm, fds[0]);
+        if (s->vm->driver->vsock_socket)
+            vm_start_relay(s->vm, fds[0], s->vm->driver->vsock_socket);
+        else
+            vm_start_lines(s->vm, fds[0]);
         return 0;
     }
     return fds[0] < 0 ? 0 : begin_connection(s, fds[0]);

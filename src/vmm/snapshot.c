@@ -111,6 +111,8 @@ void vm_start(struct vm *vm)
     vm->restored = true;
     vm->driver->restore(vm);
     vm->driver->connect(vm);
+    if (vm->driver->vsock_socket)
+        guest_await_boot(vm);
     fd_close(&vm->memory_fd); /* the emulator has them */
     fd_close(&vm->state_fd);
 }

@@ -68,6 +68,10 @@ int vm_warm(pid_t *ret_pid);
 /* lines.c: serves the machine's vsock socket, which it takes, in a process of its own. */
 void vm_start_lines(struct vm *vm, int socket_fd);
 
+/* relay.c: serves a socket on the host, which it takes, in a process of its own: connections lead
+ * to what listens at this path in the cell. */
+void vm_start_relay(struct vm *vm, int socket_fd, const char *path);
+
 /* serve.c: carries connections until the machine ends. Reports that the machine runs once the guest
  * has answered on the first that is not our own (warm.c). */
 void vm_serve(struct vm *vm, int stream_fd);

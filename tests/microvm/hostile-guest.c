@@ -117,7 +117,7 @@ int main(void)
 {
     char mode[32] = "";
     guest_mount_kernel_views();
-    guest_load_modules();
+    guest_load_modules(GUEST_MODULES);
     int fd = open("/mode", O_RDONLY | O_CLOEXEC);
     if (fd < 0 || read(fd, mode, sizeof(mode) - 1) < 0)
         guest_power_off();

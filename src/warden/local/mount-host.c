@@ -12,9 +12,9 @@
 #include "warden/local/mount.h"
 
 /* more: AT_RECURSIVE, or 0. */
-static int clone_tree(int fd, bool read_only, unsigned more)
+static int clone_tree(int fd, bool read_only, bool devices, unsigned more)
 {
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | (devices ? 0 : MOUNT_ATTR_NODEV) |
                                           (read_only ? MOUNT_ATTR_RDONLY : 0)};
     _cleanup_close_ int tree =
         open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | more);
@@ -24,12 +24,12 @@ static int clone_tree(int fd, bool read_only, unsigned more)
 }
 
 static int open_host(int host_ns_fd, int own_ns_fd, int dirfd, const char *subpath, bool read_only,
-                     unsigned more)
+                     bool devices, unsigned more)
 {
     if (setns(host_ns_fd, CLONE_NEWNS) < 0)
         return -errno;
     _cleanup_close_ int dir = mount_open_beneath(dirfd, subpath);
-    int tree = dir < 0 ? dir : clone_tree(dir, read_only, more);
+    int tree = dir < 0 ? dir : clone_tree(dir, read_only, devices, more);
     if (setns(own_ns_fd, CLONE_NEWNS) < 0) {
         /* Serving on from the host's view would give sandboxes the host's root. */
         log_error("cannot return to the template's mount namespace error=%s", strerror(errno));
@@ -40,10 +40,15 @@ static int open_host(int host_ns_fd, int own_ns_fd, int dirfd, const char *subpa
 
 int mount_open_host(int host_ns_fd, int own_ns_fd, int dirfd, const char *subpath, bool read_only)
 {
-    return open_host(host_ns_fd, own_ns_fd, dirfd, subpath, read_only, 0);
+    return open_host(host_ns_fd, own_ns_fd, dirfd, subpath, read_only, false, 0);
 }
 
 int mount_open_host_tree(int host_ns_fd, int own_ns_fd, int dirfd)
 {
-    return open_host(host_ns_fd, own_ns_fd, dirfd, "", true, AT_RECURSIVE);
+    return open_host(host_ns_fd, own_ns_fd, dirfd, "", true, false, AT_RECURSIVE);
+}
+
+int mount_open_host_devices(int host_ns_fd, int own_ns_fd, int dirfd)
+{
+    return open_host(host_ns_fd, own_ns_fd, dirfd, "", true, true, 0);
 }

@@ -98,6 +98,7 @@ void vm_files_open(struct warden *w)
         return;
     }
     make_dir(w, h);
+    vm_devices_open(w, h);
     if (setns(w->own_ns_fd, CLONE_NEWNS) < 0) {
         log_error("cannot leave the host view error=%s", strerror(errno));
         _exit(1); /* everything that follows would be done on the host */

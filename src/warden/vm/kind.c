@@ -24,13 +24,19 @@ static struct vm_host *host_of(const struct warden *w)
     return w->hosts[CELL_VM];
 }
 
+static bool has_firecracker(const struct machine_config *m)
+{
+    _cleanup_close_ int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+    return kvm >= 0 && access(m->firecracker_bin, X_OK) == 0;
+}
+
 /* Which emulator "auto" stands for here. */
 static void choose_emulator(struct vm_host *h)
 {
     struct machine_config *m = &h->machine;
     const char *program;
     if (m->vmm == MACHINE_AUTO)
-        m->vmm = MACHINE_QEMU;
+        m->vmm = has_firecracker(m) ? MACHINE_FIRECRACKER : MACHINE_QEMU;
     program = m->vmm == MACHINE_QEMU ? m->qemu_bin : m->firecracker_bin;
     if (access(program, X_OK) < 0)
         snprintf(h->why, sizeof(h->why), "%.160s is not installed%s", program,
@@ -41,7 +47,7 @@ static int vm_open_host(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
     struct vm_host *h = w->hosts[CELL_VM] = new0(struct vm_host);
-    h->dir_fd = -1;
+    h->dir_fd = h->devices_fd = -1;
     vm_snapshots_init(h);
     h->machine = o->machine;
     int r = filter_compile(filter_for_guests(), &h->filter, err);
@@ -68,6 +74,7 @@ static void vm_close_host(struct warden *w)
     vm_snapshots_done(h);
     filter_done(&h->filter);
     fd_close(&h->dir_fd);
+    fd_close(&h->devices_fd);
     free(h);
     w->hosts[CELL_VM] = NULL;
 }
@@ -239,6 +246,12 @@ static int vm_send_order(struct cell *s)
     s->trees.mounts[0] = tree;
     o->n_mounts = 1;
     snprintf(o->mounts[0].target, sizeof(o->mounts[0].target), "%s", VM_FILES_DIR);
+    if (host_of(w)->devices_fd >= 0) {
+        if ((tree = vm_devices_tree(w)) < 0)
+            return tree;
+        snprintf(o->mounts[o->n_mounts].target, sizeof(o->mounts[0].target), "/dev");
+        s->trees.mounts[o->n_mounts++] = tree;
+    }
     vm_snapshot_choose(s);
     return cell_send_child_order(s);
 }
@@ -246,6 +259,8 @@ static int vm_send_order(struct cell *s)
 static void vm_describe(const struct cell *s, struct plan_reply *ret)
 {
     ret->features = s->order.origin == VM_RESTORED ? FEATURE_RESTORED : 0;
+    if (host_of(s->warden)->machine.vmm == MACHINE_FIRECRACKER)
+        ret->features |= FEATURE_FIRECRACKER;
 }
 
 const struct cell_ops cell_vm = {

@@ -41,6 +41,7 @@ struct vm_host {
     struct sock_fprog filter;      /* of sandboxes, in a guest */
     struct machine_config machine; /* the operator's, with one emulator chosen */
     int dir_fd;                    /* of the files, in the host view; or -1 */
+    int devices_fd;                /* the same of /dev, where cells need another; or -1 */
     char why[250];                 /* there are no machines here; "": there are */
 };
 
@@ -69,6 +70,12 @@ void vm_snapshot_end(struct cell *s);
 void vm_files_open(struct warden *w);
 /* A detached copy of that directory, or -errno. */
 int vm_files_tree(const struct warden *w);
+
+/* device.c: from the host view, makes the /dev of cells that need /dev/kvm; vm_host.why where that
+ * fails. */
+void vm_devices_open(const struct warden *w, struct vm_host *h);
+/* A detached copy of it, or -errno. To be called only where vm_host.devices_fd is there. */
+int vm_devices_tree(const struct warden *w);
 
 /* socket.c: for cell_ops.announce and end. */
 int vm_socket_announce(struct cell *s);
