@@ -56,7 +56,8 @@ check-microvm: deps-microvm all
 check-microvm-full: deps-microvm deps-guest all
 	@scripts/check-microvm.sh $(BUILD) full
 
-# mas-kube against a real API server and etcd, in namespaces of their own; root only. One skip before kube-tools was run.
+# mas-kube against a real API server and etcd, and pods by a real kubelet and containerd, in namespaces of their own; root
+# only. One skip before kube-tools was run.
 check-kube: deps-test all
 	@scripts/check-kube.sh $(BUILD)
 

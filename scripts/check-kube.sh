@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# mas-kube against a real API server and etcd, each script of tests/kube with servers of its own in namespaces of its own:
-# nothing on the host is touched. Needs root, and the programs that `make kube-tools` makes once; without them it is one
+# mas-kube against a real API server and etcd, and pods by a real kubelet and containerd: each script of tests/kube has
+# servers of its own in namespaces of its own, and nothing is left on the host. Needs root, and the programs that `make kube-tools` makes once; without them it is one
 # skip. Ends with one line: N passed, N failed[, N skipped]. Usage: check-kube.sh BUILD; KUBE is a list of scripts.
 set -u
 cd "$(dirname "$0")/.." || exit 1

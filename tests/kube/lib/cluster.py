@@ -37,20 +37,32 @@ def tools():
     return where.stdout.strip()
 
 
-def enter():
-    """Starts the script again in namespaces of its own, unless it is there already."""
+def skip_all(why):
+    print(f"1..0 # SKIP {why}")
+    sys.exit(77)
+
+
+def enter(needs=("etcd", "kube-apiserver"), afterwards=None):
+    """Starts the script again in namespaces of its own, unless it is there already. afterwards: called when all of its
+    processes are gone, for what a namespace does not take away."""
     if os.environ.get("MAS_KUBE_INSIDE") != "1":
-        for name in ("etcd", "kube-apiserver"):
+        for name in needs:
             if not os.access(os.path.join(tools(), name), os.X_OK):
-                print(f"1..0 # SKIP there is no {name}: `make kube-tools` makes it, once")
-                sys.exit(77)
+                skip_all(f"there is no {name}: `make kube-tools` makes it, once")
         if os.geteuid() != 0:
-            print("1..0 # SKIP namespaces of its own need root")
-            sys.exit(77)
+            skip_all("namespaces of its own need root")
         os.environ["MAS_KUBE_INSIDE"] = "1"
         os.environ["MAS_KUBE_TOOLS"] = tools()
-        os.execvp("unshare", ["unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc",
-                              "--propagation", "private", sys.executable] + sys.argv)
+        command = ["unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation",
+                   "private", sys.executable] + sys.argv
+        if not afterwards:
+            os.execvp(command[0], command)
+        signal.signal(signal.SIGTERM, lambda *a: sys.exit(1))  # which ends the command and comes to what is afterwards
+        try:
+            status = subprocess.run(command).returncode
+        finally:
+            afterwards()
+        sys.exit(status)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "run", "/run"], check=True)
     os.mkdir(HOME)
@@ -106,6 +118,7 @@ class Cluster:
                                     'second-token,second,3,"test-brokers"\n', 0o600)
         self.tls = ssl.create_default_context(cafile=self.ca)
         self.etcd = self.server = None
+        self.more = []  # further options of the API server
         self.controllers = threading.Thread(target=self.play_controllers, daemon=True)
 
     def program(self, name, *args):
@@ -125,7 +138,7 @@ class Cluster:
             f"--tls-private-key-file={HOME}/server.key", f"--client-ca-file={self.ca}", f"--token-auth-file={HOME}/tokens.csv",
             f"--service-account-key-file={HOME}/accounts.key", f"--service-account-signing-key-file={HOME}/accounts.key",
             "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16",
-            "--authorization-mode=Node,RBAC", "--allow-privileged=true", "--shutdown-delay-duration=0s")
+            "--authorization-mode=Node,RBAC", "--allow-privileged=true", "--shutdown-delay-duration=0s", *self.more)
         self.wait_ready()
 
     def wait_ready(self):
