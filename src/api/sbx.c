@@ -16,8 +16,6 @@
 #include "base/json.h"
 #include "tool/run.h"
 
-#define ARGV_MAX_ITEMS 65536
-
 /* --- create */
 
 static int refuse_member(struct error *err, const char *field, const char *why)
@@ -151,7 +149,7 @@ static int parse_create(struct api_request *req, struct spec *s, const char **re
     if (r >= 0)
         r = parse_hosts(req->body, s, err);
     if (r >= 0)
-        r = json_member_strv(req->body, "command", ARGV_MAX_ITEMS, ret_command, err);
+        r = json_member_strv(req->body, "command", EXEC_WORDS_MAX, ret_command, err);
     if (r >= 0)
         r = spec_json_env(req->body, "env", &env, err);
     for (size_t i = 0; env && env[i]; i++)
@@ -179,7 +177,7 @@ static int start_command(struct api_request *req, struct sandbox *sb, struct err
 {
     static const struct run_events events = {.on_done = on_command_done};
     _cleanup_strv_ char **command = NULL;
-    int r = json_member_strv(req->body, "command", ARGV_MAX_ITEMS, &command, err);
+    int r = json_member_strv(req->body, "command", EXEC_WORDS_MAX, &command, err);
     if (r < 0 || !command || !command[0])
         return r;
     struct run_request run = {.manager = req->services->manager,
@@ -300,7 +298,7 @@ void handle_sbx_exec(struct api_request *req)
         return;
     int64_t max_seconds =
         o->config.exec_max_timeout_ms ? (int64_t)o->config.exec_max_timeout_ms / 1000 : 1 << 30;
-    int r = json_member_strv(req->body, "command", ARGV_MAX_ITEMS, &command, &err);
+    int r = json_member_strv(req->body, "command", EXEC_WORDS_MAX, &command, &err);
     if (r >= 0 && (!command || !command[0]))
         r = error_field(&err, "command", "'command' must be a list of at least one string");
     if (r >= 0)

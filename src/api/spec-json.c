@@ -14,7 +14,6 @@
 #include "runtime/choose.h"
 
 #define ENV_MAX   1024
-#define ARGV_MAX  65536
 #define FILES_MAX 256
 
 /* --- environment */
@@ -267,7 +266,7 @@ void exec_json_done(struct exec_json *x)
 static int parse_command(const json_t *body, struct exec_json *x, struct error *err)
 {
     const char *language = NULL, *code = NULL;
-    int r = json_member_strv(body, "command", ARGV_MAX, &x->argv, err);
+    int r = json_member_strv(body, "command", EXEC_WORDS_MAX, &x->argv, err);
     if (r < 0)
         return r;
     r = json_member_string(body, "language", &language, err);

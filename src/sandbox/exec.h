@@ -99,6 +99,11 @@ struct exec_drain {
     void (*on_drain)(struct exec_drain *w);
 };
 
+/* Words of a command that a caller may send. Each is parsed, judged, copied and put on record in
+ * one turn of the loop, at about a microsecond under a policy: as many as the kernel would take
+ * hold up every other caller. */
+#define EXEC_WORDS_MAX 16384
+
 /* Whether arguments and environment are within what execve() takes. ERROR_TOO_LARGE. */
 int exec_spec_check_size(const struct exec_spec *spec, struct error *err);
 
