@@ -449,6 +449,9 @@ static void check_undone(const struct reading *r)
     if (f->m.snapshot[0])
         reading_refuse(r, "snapshot: machines start from snapshots of the daemon's own making, "
                           "not from one of the operator's");
+    if (f->m.metrics_path[0] && f->m.vmm == MACHINE_QEMU)
+        reading_refuse(r, "metrics_path: QEMU writes no metrics; /v1/sandboxes/ID/stats has what a "
+                          "machine used");
     if (f->m.cgroup_path[0])
         reading_refuse(r, "cgroup.path: groups of machines are made below the daemon's own; start "
                           "the daemon in that group instead");

@@ -5,3 +5,6 @@
 #define CHANNEL_CONNECTION "c" /* the control plane's newest connection */
 #define CHANNEL_CLIENT     "l" /* that of another client, which its first byte tells apart */
 #define CHANNEL_LISTENER   "v" /* for mas-vmm: the machine's vsock socket */
+#define CHANNEL_API        "a" /* for mas-vmm: a socket that leads to the emulator's control socket */
+#define CHANNEL_LOG        "o" /* for mas-vmm: the operator's file for the guest's console */
+#define CHANNEL_METRICS    "m" /* for mas-vmm: the operator's file for what Firecracker counts */

@@ -60,6 +60,8 @@ static void __attribute__((noreturn)) become_emulator(const struct vm *vm, const
     for (size_t i = 0; i < n_fds; i++)
         high[i] = fcntl(fds[i], F_DUPFD, end);
     dup2(message, 2);
+    if (vm->log.pipe_fd >= 0) /* the guest's console, with all emulators */
+        dup2(vm->log.pipe_fd, 1);
     for (size_t i = 0; i < n_fds; i++)
         dup2(high[i], EMULATOR_FIRST_FD + (int)i);
     close_range((unsigned)end, ~0U, 0);

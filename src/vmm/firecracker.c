@@ -35,6 +35,7 @@ enum {
     FD_MEMORY = EMULATOR_FIRST_FD, /* where the machine has a snapshot */
     FD_STATE,
     FD_IMAGE, /* where it has an image */
+    FD_METRICS,
     FD_END,
 };
 
@@ -168,12 +169,18 @@ static void start_process(struct vm *vm)
 {
     const char *const argv[] = {vm->start.machine.firecracker_bin, "--api-sock", VM_API_SOCKET,
                                 NULL};
+    char path[32];
     int fds[FD_END - EMULATOR_FIRST_FD];
     fds[FD_MEMORY - EMULATOR_FIRST_FD] = vm->memory_fd;
     fds[FD_STATE - EMULATOR_FIRST_FD] = vm->state_fd;
     fds[FD_IMAGE - EMULATOR_FIRST_FD] = vm->image_fd;
+    fds[FD_METRICS - EMULATOR_FIRST_FD] = vm->metrics.pipe_fd;
     emulator_start(vm, argv, fds, ELEMENTS(fds));
     must(vm, api_open(vm, VM_API_SOCKET), "start Firecracker");
+    if (vm->metrics.pipe_fd >= 0) {
+        fd_path(FD_METRICS, path, sizeof(path));
+        put(vm, "/metrics", json_pack("{s:s}", "metrics_path", path));
+    }
 }
 
 static void firecracker_start(struct vm *vm)

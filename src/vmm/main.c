@@ -84,7 +84,9 @@ int main(int argc, char **argv)
                            .emulator_pidfd = -1,
                            .memory_fd = -1,
                            .state_fd = -1,
-                           .image_fd = -1};
+                           .image_fd = -1,
+                           .log = {-1, -1},
+                           .metrics = {-1, -1}};
     if (!was_started_by_warden(argc))
         return explain(argc, argv);
     log_setup("mas-vmm", LOG_INFO, false);
@@ -96,6 +98,10 @@ int main(int argc, char **argv)
     receive_start(&vm);
     vm_make_disk(&vm);
     vm.driver = vmm_driver_find(&vm);
+    if (vm.start.machine.log_path[0])
+        vm_open_outlet(&vm, &vm.log);
+    if (vm.start.machine.metrics_path[0])
+        vm_open_outlet(&vm, &vm.metrics);
     vm_start(&vm);
     guest_begin(&vm);
     vm_serve(&vm, CHILD_STREAM_FD);

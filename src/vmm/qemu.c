@@ -16,7 +16,9 @@
 
 #define ARGS_MAX     128
 #define ARGS_SIZE    16384
-#define CONSOLE_LINE "quiet loglevel=1 panic=-1 reboot=t random.trust_cpu=off tsc=reliable"
+#define QUIET_WORDS  "quiet loglevel=1"
+#define LOUD_WORDS   "console=ttyS0" /* for the log, which makes a boot slower */
+#define CONSOLE_LINE " panic=-1 reboot=t random.trust_cpu=off tsc=reliable"
 
 /* The emulator's descriptors, at these numbers. */
 enum {
@@ -135,7 +137,6 @@ static void fill_args(const struct vm *vm, struct args *a)
         "-M",          "microvm,x-option-roms=off,rtc=off,memory-backend=memory",
         "-accel",      "tcg,thread=multi,tb-size=64",
         "-cpu",        "qemu64",
-        "-serial",     "none",
         "-device",     "virtio-serial-device",
     };
     *a = (struct args){.n = 0};
@@ -143,6 +144,12 @@ static void fill_args(const struct vm *vm, struct args *a)
     add(a, "%s", m->qemu_bin);
     for (size_t i = 0; i < ELEMENTS(fixed); i++)
         add(a, "%s", fixed[i]);
+    add(a, "-serial");
+    add(a, m->log_path[0] ? "stdio" : "none");
+    if (m->api_socket[0]) {
+        add(a, "-qmp");
+        add(a, "unix:" VM_API_SOCKET ",server=on,wait=off");
+    }
     add_memory(vm, a);
     add(a, "-smp");
     add(a, "%u", machine_cpus(vm));
@@ -154,8 +161,8 @@ static void fill_args(const struct vm *vm, struct args *a)
     /* What the kernel reads last counts. */
     char drives[MACHINE_LINE_SIZE];
     machine_drives_word(m, drives, sizeof(drives));
-    add(a, "%s%s" CONSOLE_LINE " tsc_early_khz=%lu%s", m->boot_args, m->boot_args[0] ? " " : "",
-        clock_khz(), drives);
+    add(a, "%s%s%s" CONSOLE_LINE " tsc_early_khz=%lu%s", m->boot_args, m->boot_args[0] ? " " : "",
+        m->log_path[0] ? LOUD_WORDS : QUIET_WORDS, clock_khz(), drives);
     add_disk(a, GUEST_ROOT_DISK, VM_FILES_DIR "/" VM_ROOT_NAME, ",readonly=on", &m->rootfs_rate);
     if (vm->start.child.disk_from_fd)
         add_disk(a, GUEST_DATA_DISK, VM_DISK_FILE, ",cache=unsafe,discard=unmap", NULL);

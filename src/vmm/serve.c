@@ -90,7 +90,15 @@ static int take_channel(struct server *s)
             vm_start_lines(s->vm, fds[0]);
         return 0;
     }
-    return fds[0] < 0 ? 0 : begin_connection(s, fds[0]);
+    if (fds[0] >= 0 && byte == CHANNEL_API[0])
+        vm_start_relay(s->vm, fds[0], VM_API_SOCKET);
+    else if (fds[0] >= 0 && byte == CHANNEL_LOG[0])
+        vm_give_outlet(&s->vm->log, fds[0]);
+    else if (fds[0] >= 0 && byte == CHANNEL_METRICS[0])
+        vm_give_outlet(&s->vm->metrics, fds[0]);
+    else if (fds[0] >= 0)
+        return begin_connection(s, fds[0]);
+    return 0;
 }
 
 static int port_turn(struct server *s, short ready)

@@ -33,7 +33,11 @@ struct vm {
     int message_fd;      /* what the emulator says on its standard error */
     int memory_fd, state_fd; /* of a snapshot (snapshot.c), or -1 */
     int image_fd;            /* the image's disk, or -1 */
-    bool restored;           /* the machine comes from it */
+    struct vm_outlet {
+        int pipe_fd;   /* what is written there goes to the operator's file, */
+        int socket_fd; /* which is sent there; both -1: there is none */
+    } log, metrics;
+    bool restored; /* the machine comes from it */
     uint8_t mark[GUEST_MARK_SIZE];
     bool ended; /* the guest says that its runner is gone: */
     int wait_status;
@@ -67,6 +71,12 @@ int vm_warm(pid_t *ret_pid);
 
 /* lines.c: serves the machine's vsock socket, which it takes, in a process of its own. */
 void vm_start_lines(struct vm *vm, int socket_fd);
+
+/* outlet.c: starts the process that carries what is written to o->pipe_fd. Fails by child_must().
+ */
+void vm_open_outlet(struct vm *vm, struct vm_outlet *o);
+/* The operator's file, which it takes. */
+void vm_give_outlet(struct vm_outlet *o, int file_fd);
 
 /* relay.c: serves a socket on the host, which it takes, in a process of its own: connections lead
  * to what listens at this path in the cell. */

@@ -549,6 +549,9 @@ class Api:
         if pattern.startswith("/drives/") and body["is_root_device"] and roots:
             raise Fault("A root block device already exists!")
         self.machine.config[path] = body
+        if pattern == "/metrics":
+            with open(body["metrics_path"], "wb", buffering=0) as f:
+                f.write(b'{"utc_timestamp_ms":0}\n')
 
     def do_actions(self, body):
         started = self.machine.state != "Not started"

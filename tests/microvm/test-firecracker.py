@@ -134,7 +134,8 @@ def test_the_table_is_the_specification():
 d = daemon(drives=[{"drive_id": "data", "path_on_host": drive("data", "of the drive\n"),
                     "rate_limiter": {"bandwidth": {"size": 1048576, "refill_time": 1000, "one_time_burst": 4096},
                                      "ops": {"size": 100, "refill_time": 1000}}}],
-           boot_args="console=ttyS0 mas.test=1")
+           boot_args="console=ttyS0 mas.test=1 loglevel=6", log_path=place + "/{id}.log", metrics_path=place + "/{id}.metrics",
+           api_socket=place + "/{id}.api")
 d.start()
 atexit.register(d.stop)
 shared = box(d)
@@ -146,8 +147,8 @@ def test_the_order():
     said = requests_of(emulators(d)[0])
     equal([r for r in said if r[3] is not None], [])
     equal([f"{m} {p}" for m, p, _, _ in said],
-          ["PUT /machine-config", "PUT /boot-source", "PUT /drives/rootfs", "PUT /drives/data", "PUT /vsock", "PUT /balloon",
-           "PUT /actions", "PATCH /vm", "PUT /snapshot/create", "PUT /snapshot/load"])
+          ["PUT /metrics", "PUT /machine-config", "PUT /boot-source", "PUT /drives/rootfs", "PUT /drives/data", "PUT /vsock", "PUT /balloon",
+           "PUT /actions", "PATCH /vm", "PUT /snapshot/create", "PUT /metrics", "PUT /snapshot/load"])
     bodies = {p: b for _, p, b, _ in said}
     equal(bodies["/machine-config"], {"vcpu_count": 1, "mem_size_mib": 512, "smt": False})
     equal((bodies["/drives/rootfs"]["is_root_device"], bodies["/drives/rootfs"]["is_read_only"]), (True, True))
@@ -156,6 +157,19 @@ def test_the_order():
     equal(bodies["/vsock"]["guest_cid"], 42)
     check(bodies["/boot-source"]["boot_args"].startswith("console=ttyS0 mas.test=1 "), bodies["/boot-source"])
     equal(bodies["/snapshot/load"]["mem_backend"]["backend_type"], "File")
+
+
+@test("console, metrics and API are where the operator's file says")
+def test_outside():
+    wait_for(lambda: "virtio_blk" in open(f"{place}/{shared.id}.log", errors="replace").read(), "the console of the boot")
+    wait_for(lambda: "utc_timestamp_ms" in open(f"{place}/{shared.id}.metrics").read(), "what Firecracker counts")
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(60)
+        s.connect(f"{place}/{shared.id}.api")
+        body = b'{"action_type":"InstanceStart"}'
+        s.sendall(b"PUT /actions HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        answer = s.recv(4096)
+        check(answer.startswith(b"HTTP/1.1 400 ") and b"not supported after starting" in answer, answer)
 
 
 @test("commands run in the guest, over its vsock, with output, input, status and files")
@@ -239,7 +253,7 @@ def test_copy():
         equal(sb.created["effective"]["machine"], "restored")
         equal(sb.sh("echo well; ls f3 2>/dev/null")["stdout"], "well\n")
         pid = (set(emulators(d)) - before).pop()
-        equal([f"{m} {p}" for m, p, _, _ in requests_of(pid)], ["PUT /snapshot/load"])
+        equal([f"{m} {p}" for m, p, _, _ in requests_of(pid)], ["PUT /metrics", "PUT /snapshot/load"])
         check(os.path.exists(f"{place}/{sb.id}.vsock"), "it is there")
         os.kill(pid, signal.SIGKILL)
         wait_for(lambda: d.get(sb.path).json["state"] == "crashed", "it is seen")

@@ -55,7 +55,8 @@ def box(d, **spec):
     return Sandbox(d, a.json)
 
 
-d = daemon(machine={"vcpu_count": 2, "mem_mib": 256}, boot_args="mas.test=1",
+d = daemon(machine={"vcpu_count": 2, "mem_mib": 256}, boot_args="mas.test=1 loglevel=6",
+           log_path=place + "/{id}.log", api_socket=place + "/{id}.qmp",
            drives=[{"drive_id": "data", "path_on_host": drive("data", "of the drive\n"), "is_read_only": True,
                     "rate_limiter": {"bandwidth": {"size": 1048576, "refill_time": 1000}}},
                    drive("other", "of the other\n")])
@@ -94,6 +95,24 @@ def test_files():
     equal(len(pids), 1)
     names = sorted(os.listdir(f"/proc/{pids[0]}/root/workspace/machine"))
     equal(names, ["drive-data", "drive-drive1", "initramfs", "root.img", "vmlinux"])
+
+
+@test("the guest's console is in the operator's file, and QEMU's control behind the operator's socket")
+def test_log_and_api():
+    path = f"{place}/{shared.id}.log"
+    equal(os.stat(path).st_mode & 0o777, 0o600)
+    wait_for(lambda: "virtio_blk" in open(path, errors="replace").read(), "the console of the boot")
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(60)
+        s.connect(f"{place}/{shared.id}.qmp")
+        f = s.makefile("rw")
+        check("QMP" in json.loads(f.readline()), "its greeting")
+        for command in ("qmp_capabilities", "query-status"):
+            f.write(json.dumps({"execute": command}) + "\n")
+            f.flush()
+            answer = json.loads(f.readline())
+        equal(answer["return"]["status"], "running")
+    equal(shared.sh("echo well")["stdout"], "well\n")
 
 
 CLIENT = os.path.join(BUILD, "mas-toolrunner-client")
@@ -152,6 +171,7 @@ def test_vsock_nonsense():
 @test("a file that is wrong stops the start, with a message of its own")
 def test_refusals():
     for members, word in (({"kernel_imgae": "/x"}, "did you mean 'kernel_image'"),
+                          ({"metrics_path": "/tmp/m"}, "metrics_path: QEMU writes no metrics"),
                           ({"vsock": {"cid": 3}}, "vsock.uds_path is required"),
                           ({"pool": {"size": 2}, "vsock": {"cid": 3, "uds_path": "/tmp/u"}}, "{id} is required")):
         p = subprocess.run([os.path.join(BUILD, "mas-sandboxd"), "-runtime", "microvm", "-runtime-config", config(**members),
@@ -162,7 +182,7 @@ def test_refusals():
 @test("the socket of a machine goes with its sandbox")
 def test_socket_goes():
     shared.delete()
-    wait_for(lambda: not [n for n in os.listdir(place) if n.endswith(".vsock")], "nothing is left")
+    wait_for(lambda: not [n for n in os.listdir(place) if n.endswith((".vsock", ".qmp"))], "nothing is left")
 
 
 @test("files that are not there are told by name")

@@ -37,6 +37,10 @@ static void choose_emulator(struct vm_host *h)
     const char *program;
     if (m->vmm == MACHINE_AUTO)
         m->vmm = has_firecracker(m) ? MACHINE_FIRECRACKER : MACHINE_QEMU;
+    if (m->vmm == MACHINE_QEMU && m->metrics_path[0])
+        snprintf(
+            h->why, sizeof(h->why),
+            "metrics_path of the machines' file: the emulator here is QEMU, which writes none");
     program = m->vmm == MACHINE_QEMU ? m->qemu_bin : m->firecracker_bin;
     if (access(program, X_OK) < 0)
         snprintf(h->why, sizeof(h->why), "%.160s is not installed%s", program,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine's vsock socket on the host, where the operator named one: made here, because only the
- * warden sees the host's paths, and served by mas-vmm (vmm/lines.c). */
+/* The machine's sockets and files on the host, where the operator named them: made here, because
+ * only the warden sees the host's paths, and served by mas-vmm (vmm/lines.c, relay.c, outlet.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -20,14 +20,13 @@
 #define BACKLOG 16
 
 /* The operator's path with the sandbox's id in it. */
-static int expand_path(const struct cell *s, const char *pattern, struct sockaddr_un *ret)
+static int expand_path(const struct cell *s, const char *pattern, char *ret, size_t size)
 {
     const char *at = strstr(pattern, MACHINE_ID);
-    int n = at ? snprintf(ret->sun_path, sizeof(ret->sun_path), "%.*s%s%s", (int)(at - pattern),
-                          pattern, s->id, at + strlen(MACHINE_ID))
-               : snprintf(ret->sun_path, sizeof(ret->sun_path), "%s", pattern);
-    ret->sun_family = AF_UNIX;
-    return n < 0 || (size_t)n >= sizeof(ret->sun_path) ? -ENAMETOOLONG : 0;
+    int n = at ? snprintf(ret, size, "%.*s%s%s", (int)(at - pattern), pattern, s->id,
+                          at + strlen(MACHINE_ID))
+               : snprintf(ret, size, "%s", pattern);
+    return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
 }
 
 /* What a warden that is gone has left there, or a machine before this one whose path has no id. */
@@ -38,7 +37,7 @@ static void remove_old(const char *path)
         unlink(path);
 }
 
-static int open_socket(struct vm_cell *v, const struct sockaddr_un *sa)
+static int open_socket(struct vm_socket *k, const struct sockaddr_un *sa)
 {
     struct stat st;
     _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -50,8 +49,8 @@ static int open_socket(struct vm_cell *v, const struct sockaddr_un *sa)
     umask(old);
     if (r < 0 || listen(fd, BACKLOG) < 0 || lstat(sa->sun_path, &st) < 0)
         return r < 0 ? r : -errno;
-    memcpy(v->socket, sa->sun_path, sizeof(v->socket));
-    v->socket_inode = st.st_ino;
+    memcpy(k->path, sa->sun_path, sizeof(k->path));
+    k->inode = st.st_ino;
     return fd_steal(&fd);
 }
 
@@ -63,35 +62,72 @@ static void enter(int ns_fd)
     _exit(1); /* everything that follows would be done in the wrong one */
 }
 
-int vm_socket_announce(struct cell *s)
+static int announce(struct cell *s, int fd, const char *what)
 {
-    const struct warden *w = s->warden;
-    const struct vm_host *h = w->hosts[CELL_VM];
-    struct sockaddr_un sa = {0};
-    if (!h->machine.uds_path[0])
+    int r = fd < 0 ? fd : (int)fd_send_msg(s->channel_fd, what, 1, &fd, 1);
+    if (fd >= 0)
+        close(fd);
+    return r < 0 ? r : 0;
+}
+
+static int announce_socket(struct cell *s, struct vm_socket *k, const char *pattern,
+                           const char *what)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    if (!pattern[0])
         return 0;
-    int r = expand_path(s, h->machine.uds_path, &sa);
+    int r = expand_path(s, pattern, sa.sun_path, sizeof(sa.sun_path));
     if (r < 0)
         return r;
-    enter(w->host_ns_fd);
-    int fd = open_socket(container_of(s, struct vm_cell, cell), &sa);
-    enter(w->own_ns_fd);
-    if (fd < 0)
-        return fd;
-    r = (int)fd_send_msg(s->channel_fd, CHANNEL_LISTENER, 1, &fd, 1);
-    close(fd);
-    return r < 0 ? r : 0;
+    enter(s->warden->host_ns_fd);
+    int fd = open_socket(k, &sa);
+    enter(s->warden->own_ns_fd);
+    return announce(s, fd, what);
+}
+
+/* Appended to, and never through a link that others may have made. */
+static int announce_file(struct cell *s, const char *pattern, const char *what)
+{
+    const int flags =
+        O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    char path[MACHINE_PATH_SIZE + 64];
+    if (!pattern[0])
+        return 0;
+    int r = expand_path(s, pattern, path, sizeof(path));
+    if (r < 0)
+        return r;
+    enter(s->warden->host_ns_fd);
+    int fd = open(path, flags, 0600);
+    r = fd < 0 ? -errno : 0;
+    enter(s->warden->own_ns_fd);
+    return announce(s, r < 0 ? r : fd, what);
+}
+
+int vm_socket_announce(struct cell *s)
+{
+    const struct vm_host *h = s->warden->hosts[CELL_VM];
+    struct vm_cell *v = container_of(s, struct vm_cell, cell);
+    int r = announce_file(s, h->machine.log_path, CHANNEL_LOG);
+    r = r < 0 ? r : announce_file(s, h->machine.metrics_path, CHANNEL_METRICS);
+    r = r < 0 ? r : announce_socket(s, &v->api, h->machine.api_socket, CHANNEL_API);
+    return r < 0 ? r : announce_socket(s, &v->vsock, h->machine.uds_path, CHANNEL_LISTENER);
+}
+
+static void end_socket(const struct cell *s, struct vm_socket *k)
+{
+    struct stat st;
+    if (!k->path[0])
+        return;
+    enter(s->warden->host_ns_fd);
+    if (lstat(k->path, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == k->inode)
+        unlink(k->path);
+    enter(s->warden->own_ns_fd);
+    k->path[0] = 0;
 }
 
 void vm_socket_end(struct cell *s)
 {
     struct vm_cell *v = container_of(s, struct vm_cell, cell);
-    struct stat st;
-    if (!v->socket[0])
-        return;
-    enter(s->warden->host_ns_fd);
-    if (lstat(v->socket, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == v->socket_inode)
-        unlink(v->socket);
-    enter(s->warden->own_ns_fd);
-    v->socket[0] = 0;
+    end_socket(s, &v->api);
+    end_socket(s, &v->vsock);
 }

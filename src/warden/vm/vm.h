@@ -47,10 +47,12 @@ struct vm_host {
 
 struct vm_cell {
     struct cell cell;
-    int image_fd;                     /* with order.image_disk: the file of the image */
-    bool usual_disk;                  /* its disk has the operator's default size */
-    char socket[MACHINE_SOCKET_SIZE]; /* of the machine's vsock, on the host; or "" */
-    ino_t socket_inode;
+    int image_fd;    /* with order.image_disk: the file of the image */
+    bool usual_disk; /* its disk has the operator's default size */
+    struct vm_socket {
+        char path[MACHINE_SOCKET_SIZE]; /* on the host; or "" */
+        ino_t inode;
+    } vsock, api; /* the machine's, and that of its emulator's control */
 };
 
 /* The guest's memory under these limits, where they are enough for a machine. */
