@@ -14,7 +14,8 @@
 #include "runtime/spec.h"
 #include "tool/network-change.h"
 
-#define NETWORK_HOSTS_MAX 128
+#define NETWORK_RULES_MAX 1024 /* of one list */
+#define NETWORK_NAMES_MAX 128
 #define NETWORK_PORTS_MAX 16
 #define NETWORK_WORDS_MAX 32
 #define HTTPS_PORT        443
@@ -265,8 +266,8 @@ int network_json_rules(const json_t *o, const char *key, bool intercept, char **
     int r = json_member_array(o, key, &list, err);
     if (r <= 0)
         return r;
-    if (json_array_size(list) > NETWORK_HOSTS_MAX)
-        return error_field(err, key, "more than %d rules", NETWORK_HOSTS_MAX);
+    if (json_array_size(list) > NETWORK_RULES_MAX)
+        return error_field(err, key, "more than %d rules", NETWORK_RULES_MAX);
     json_array_foreach(list, i, item)
     {
         if (strcmp(key, "deny") == 0 && json_object_get(item, "for"))
@@ -293,7 +294,7 @@ static int parse_cidr_rules(const json_t *o, char ***hosts, struct error *err)
 {
     _cleanup_strv_ char **cidrs = NULL;
     struct texts t = {*hosts, strv_length(*hosts)};
-    int r = json_member_strv(o, "cidrs", NETWORK_HOSTS_MAX, &cidrs, err);
+    int r = json_member_strv(o, "cidrs", NETWORK_NAMES_MAX, &cidrs, err);
     for (char **c = cidrs; r >= 0 && c && *c; c++) {
         _cleanup_json_ json_t *rule = json_pack("{s:s}", "cidr", *c);
         r = error_within(err, parse_rule(rule, false, &t, err), "cidrs[%zu]", (size_t)(c - cidrs));
@@ -343,7 +344,7 @@ static int parse_lists(const json_t *o, bool by_address, struct spec *s, struct 
     int r = json_member_bool(o, "intercept", &s->intercept, err);
     if (r < 0)
         return r;
-    r = json_member_strv(o, "inject", NETWORK_HOSTS_MAX, &s->inject, err);
+    r = json_member_strv(o, "inject", NETWORK_NAMES_MAX, &s->inject, err);
     if (r < 0)
         return r;
     r = network_json_rules(o, "allow", s->intercept, &s->hosts, err);

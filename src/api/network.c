@@ -11,7 +11,8 @@
 #include "sandbox/sandbox.h"
 #include "tool/network-change.h"
 
-#define DROP_MAX 128
+#define DROP_MAX   128
+#define CHANGE_MAX 128
 
 void handle_network_get(struct api_request *req)
 {
@@ -63,6 +64,14 @@ static int parse_mode(const json_t *body, bool *ret_none, struct error *err)
     return r;
 }
 
+/* Each rule of a change is compared with all that the sandbox has. */
+static int check_length(const json_t *body, const char *key, struct error *err)
+{
+    if (json_array_size(json_object_get(body, key)) <= CHANGE_MAX)
+        return 0;
+    return error_field(err, key, "a change has at most %d rules of each kind", CHANGE_MAX);
+}
+
 void handle_network_change(struct api_request *req)
 {
     struct error err = {0};
@@ -72,7 +81,9 @@ void handle_network_change(struct api_request *req)
     if (!sb)
         return;
     bool read = sandbox_spec(sb)->intercept;
-    int r = network_json_rules(req->body, "allow", read, &allow, &err);
+    int r = check_length(req->body, "allow", &err);
+    r = r < 0 ? r : check_length(req->body, "deny", &err);
+    r = r < 0 ? r : network_json_rules(req->body, "allow", read, &allow, &err);
     r = r < 0 ? r : network_json_rules(req->body, "deny", read, &deny, &err);
     if (r >= 0 && spec_has_addresses(sandbox_spec(sb)))
         r = network_json_check_denied(deny, &err);

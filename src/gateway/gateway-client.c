@@ -71,10 +71,12 @@ static uint64_t number_of(const char *owner)
     return hash;
 }
 
+/* Into a request that is all zeros. */
 static int pack(struct gateway_request *req, const struct gateway_rules *rules, struct error *err)
 {
-    *req = (struct gateway_request){
-        .version = GATEWAY_VERSION, .tag = rules->tag, .owner = number_of(rules->owner)};
+    req->version = GATEWAY_VERSION;
+    req->tag = rules->tag;
+    req->owner = number_of(rules->owner);
     if (rules->label)
         strncpy(req->label, rules->label, sizeof(req->label) - 1);
     if (rules->proxy && (!rules->hosts || !rules->hosts[0]))
@@ -174,13 +176,23 @@ int gateway_open(int gateway_sock, const struct gateway_rules *rules, int stream
     int r = pack(req, rules, err);
     if (r < 0)
         return r;
-    const int fds[] = {stream_fd, report_fd, rules->intercept_fd};
-    bool intercepts = req->n_intercepted && rules->intercept_fd >= 0 && report_fd >= 0;
-    ssize_t n = fd_send_msg(gateway_sock, req,
-                            offsetof(struct gateway_request, hosts) + req->hosts_len, fds,
-                            intercepts       ? 3
-                            : report_fd >= 0 ? 2
-                                             : 1);
+    size_t size = offsetof(struct gateway_request, hosts) + req->hosts_len, n_fds = 0;
+    _cleanup_close_ int text_fd = -1;
+    int fds[FD_PASS_MAX];
+    fds[n_fds++] = stream_fd;
+    if (report_fd >= 0)
+        fds[n_fds++] = report_fd;
+    if (req->n_intercepted && rules->intercept_fd >= 0 && report_fd >= 0)
+        fds[n_fds++] = rules->intercept_fd;
+    if (req->hosts_len > GATEWAY_INLINE_MAX) {
+        text_fd = fd_sealed_memory("mas-rules", req->hosts, req->hosts_len);
+        if (text_fd < 0)
+            return error_set(err, ERROR_UNAVAILABLE, -text_fd, "hand rules over");
+        fds[n_fds++] = text_fd;
+        req->flags |= GATEWAY_TEXT_FILE;
+        size = offsetof(struct gateway_request, hosts);
+    }
+    ssize_t n = fd_send_msg(gateway_sock, req, size, fds, n_fds);
     if (n < 0)
         return error_set(err, ERROR_UNAVAILABLE, (int)-n, "the network gateway does not answer");
     return 0;

@@ -23,11 +23,13 @@
 
 struct target;
 
-#define GATEWAY_VERSION    5
-#define GATEWAY_LABEL_SIZE 64   /* whose stream it is, for the log and for fair shares */
-#define GATEWAY_HOSTS_MAX  128  /* allowed and denied hosts in one request */
-#define GATEWAY_HOSTS_SIZE 8192 /* all of their text, a NUL after each */
-#define GATEWAY_LINE_MAX   512  /* CONNECT, OK and ERR lines with their newline */
+#define GATEWAY_VERSION    6
+#define GATEWAY_LABEL_SIZE 64     /* whose stream it is, for the log and for fair shares */
+#define GATEWAY_HOSTS_MAX  2048   /* allowed, denied and intercepted hosts in one request */
+#define GATEWAY_HOSTS_SIZE 131072 /* all of their text, a NUL after each */
+#define GATEWAY_INLINE_MAX                                                                         \
+    8192 /* of which a request carries so much itself: more would fill its socket */
+#define GATEWAY_LINE_MAX 512 /* CONNECT, OK and ERR lines with their newline */
 #define GATEWAY_RULE_SIZE                                                                          \
     160 /* what a rule is called in records: its name, or as much of its text */
 
@@ -36,7 +38,9 @@ enum gateway_flags {
                              request allows nothing */
     GATEWAY_PROXY = 2,    /* the client speaks to a proxy; never with GATEWAY_ANY_HOST */
     GATEWAY_SOCKET = 4,   /* the stream came out of a sandbox (client-socket.h) */
-    _GATEWAY_FLAGS_ALL = 7,
+    GATEWAY_TEXT_FILE =
+        8, /* hosts is not sent: it is in a sealed memory file, the last descriptor */
+    _GATEWAY_FLAGS_ALL = 15,
 };
 
 struct gateway_request {

@@ -5,6 +5,7 @@
 #include "gateway/gateway.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <stddef.h>
@@ -56,7 +57,9 @@ static int check_request(const struct gateway_request *req, size_t size)
         return -EPROTO;
     if (!label_ok(req->label) || req->n_hosts > GATEWAY_HOSTS_MAX ||
         req->n_denied > GATEWAY_HOSTS_MAX || req->n_intercepted > GATEWAY_HOSTS_MAX ||
-        req->hosts_len != size - before)
+        req->hosts_len > GATEWAY_HOSTS_SIZE)
+        return -EPROTO;
+    if (size - before != (req->flags & GATEWAY_TEXT_FILE ? 0 : req->hosts_len))
         return -EPROTO;
     /* A list and "any" contradict each other, and no list without "any" allows nothing. */
     return (req->n_hosts == 0) == !!(req->flags & GATEWAY_ANY_HOST) ? 0 : -EPROTO;
@@ -72,12 +75,28 @@ static bool is_client(int fd, uint32_t flags)
     return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
 }
 
-static void on_datagram(struct control *c, const struct gateway_request *req, size_t size, int *fds)
+/* Takes the last descriptor. Only a memory file that nobody can change any more is read: reading
+ * anything else could take any time. */
+static int read_text(struct gateway_request *req, int *fds)
+{
+    size_t last = FD_PASS_MAX - 1;
+    while (last > 0 && fds[last] < 0)
+        last--;
+    _cleanup_close_ int fd = last > 0 ? fd_steal(&fds[last]) : -1;
+    int seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
+    const int wanted = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
+    if (seals < 0 || (seals & wanted) != wanted || lseek(fd, 0, SEEK_END) != (off_t)req->hosts_len)
+        return -EPROTO;
+    return pread(fd, req->hosts, req->hosts_len, 0) == (ssize_t)req->hosts_len ? 0 : -EPROTO;
+}
+
+static void on_datagram(struct control *c, struct gateway_request *req, size_t size, int *fds)
 {
     struct gateway *g = &c->gateway;
     struct session_rules rules = {.intercept_fd = -1};
-    if (check_request(req, size) < 0 || !(rules.set = rule_sets_get(&g->rule_sets, req)) ||
-        !is_client(fds[0], req->flags))
+    if (check_request(req, size) < 0 ||
+        (req->flags & GATEWAY_TEXT_FILE && read_text(req, fds) < 0) ||
+        !(rules.set = rule_sets_get(&g->rule_sets, req)) || !is_client(fds[0], req->flags))
         log_warn("gateway dropped a malformed request size=%zu", size);
     else {
         rules.intercept_fd = fd_steal(&fds[2]);

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "gateway/gateway-client.h"
 #include "gateway/rule.h"
+#include "proto/intercept.h"
 #include "runtime/warden-client.h"
 #include "sandbox/internal.h"
 
@@ -297,5 +298,8 @@ int interceptor_check(const struct manager *m, const struct runtime_ops *ops,
                                         .intercepted = *ret,
                                         .intercept_fd = -1,
                                         .proxy = true};
+    if (*ret && strv_length(*ret) > INTERCEPT_HOSTS_MAX)
+        return error_field(err, "intercept", "more than %d hosts would be intercepted",
+                           INTERCEPT_HOSTS_MAX);
     return *ret ? gateway_rules_check(&rules, err) : -ENOENT;
 }

@@ -603,6 +603,28 @@ def test_a_question_ends_with_its_key():
         equal(opened, [])
 
 
+@test("a sandbox has as many as 1,024 rules that allow and that deny, each of which holds, also for a call with fewer hosts")
+def test_a_thousand_rules():
+    with Daemon(config=OPEN) as d:
+        allow = [{"host": f"h{i}.a-name-of-some-length.example"} for i in range(1022)] + [{"host": "one.test"}, {"host": "*.test", "ports": [8080]}]
+        deny = [{"host": f"d{i}.a-name-of-some-length.example"} for i in range(1023)] + [{"host": "other.test", "name": "last"}]
+        equal(d.post("/v1/sandboxes", {"network": {"allow": allow + [{"host": "x.test"}]}}).status, 400)
+        a = d.post("/v1/sandboxes", {"network": {"allow": [dict(r, host="x" * 60 + "." + "y" * 60 + "." + r["host"]) for r in allow[:1000]]}})
+        check(a.status == 400 and "bytes" in a.body.decode(), a)
+        box = d.post("/v1/sandboxes", {"network": {"allow": allow, "deny": deny}}).json["id"]
+        for url, want in (("http://one.test/", "200"), ("http://two.test:8080/", "200")):
+            equal(status(d, box, url), want, url)
+        for url in ("http://two.test/", "http://other.test:8080/", "http://d5.a-name-of-some-length.example/", "http://h1022.a-name-of-some-length.example/"):
+            equal(silent(status, d, box, url), "403", url)
+        equal(change(d, box, deny=deny[:129]).status, 400)
+        equal(change(d, box, deny=deny[:128]).status, 200)
+        d.kill_control()
+        equal(status(d, box, "http://one.test/"), "200")
+        if not os.environ.get("MAS_RUNTIME", "").endswith(("gvisor", "microvm")):
+            narrow = {"Network": {"Enabled": True, "AllowedHosts": ["one.test"]}}
+            equal(mas_result(d.post("/v1/sandbox/execute", {"sandbox_id": box, "tool": shell("one.test"), "policy": narrow})), "200")
+
+
 # --- what is told of them
 
 @test("decisions are in the log with their rule, in order and by pages; what follows comes as it happens")
