@@ -169,31 +169,71 @@ int gateway_rules_check(const struct gateway_rules *rules, struct error *err)
     return r < 0 ? r : pack(req, rules, err);
 }
 
-int gateway_open(int gateway_sock, const struct gateway_rules *rules, int stream_fd, int report_fd,
-                 struct error *err)
+/* --- sending */
+
+struct gateway_packet {
+    int text_fd; /* where the text is too long for a request; -1: it is not */
+    struct gateway_request req;
+};
+
+struct gateway_packet *gateway_packet_new(const struct gateway_rules *rules, struct error *err)
 {
-    _cleanup_free_ struct gateway_request *req = new0(struct gateway_request);
-    int r = pack(req, rules, err);
-    if (r < 0)
-        return r;
-    size_t size = offsetof(struct gateway_request, hosts) + req->hosts_len, n_fds = 0;
-    _cleanup_close_ int text_fd = -1;
+    struct gateway_packet *p = new0(struct gateway_packet);
+    p->text_fd = -1;
+    int r = pack(&p->req, rules, err);
+    if (r >= 0 && p->req.hosts_len > GATEWAY_INLINE_MAX) {
+        p->req.flags |= GATEWAY_TEXT_FILE;
+        p->text_fd = fd_sealed_memory("mas-rules", p->req.hosts, p->req.hosts_len);
+        if (p->text_fd < 0)
+            r = error_set(err, ERROR_UNAVAILABLE, -p->text_fd, "hand rules over");
+    }
+    if (r < 0) {
+        gateway_packet_free(p);
+        return NULL;
+    }
+    /* It may be kept for long: not with room for all that could be. */
+    size_t size = offsetof(struct gateway_packet, req) + offsetof(struct gateway_request, hosts);
+    return xrealloc(p, size + (p->text_fd < 0 ? p->req.hosts_len : 0));
+}
+
+void gateway_packet_free(struct gateway_packet *p)
+{
+    if (!p)
+        return;
+    fd_close(&p->text_fd);
+    free(p);
+}
+
+int gateway_packet_send(struct gateway_packet *p, int gateway_sock, const struct gateway_rules *now,
+                        int stream_fd, int report_fd, struct error *err)
+{
+    struct gateway_request *req = &p->req;
+    size_t size = offsetof(struct gateway_request, hosts), n_fds = 0;
     int fds[FD_PASS_MAX];
+    req->tag = now->tag;
+    req->flags &= ~(uint32_t)GATEWAY_SOCKET;
+    if (now->socket && req->flags & GATEWAY_PROXY)
+        req->flags |= GATEWAY_SOCKET;
     fds[n_fds++] = stream_fd;
     if (report_fd >= 0)
         fds[n_fds++] = report_fd;
-    if (req->n_intercepted && rules->intercept_fd >= 0 && report_fd >= 0)
-        fds[n_fds++] = rules->intercept_fd;
-    if (req->hosts_len > GATEWAY_INLINE_MAX) {
-        text_fd = fd_sealed_memory("mas-rules", req->hosts, req->hosts_len);
-        if (text_fd < 0)
-            return error_set(err, ERROR_UNAVAILABLE, -text_fd, "hand rules over");
-        fds[n_fds++] = text_fd;
-        req->flags |= GATEWAY_TEXT_FILE;
-        size = offsetof(struct gateway_request, hosts);
-    }
+    if (req->n_intercepted && now->intercept_fd >= 0 && report_fd >= 0)
+        fds[n_fds++] = now->intercept_fd;
+    if (p->text_fd >= 0)
+        fds[n_fds++] = p->text_fd;
+    else
+        size += req->hosts_len;
     ssize_t n = fd_send_msg(gateway_sock, req, size, fds, n_fds);
     if (n < 0)
         return error_set(err, ERROR_UNAVAILABLE, (int)-n, "the network gateway does not answer");
     return 0;
+}
+
+int gateway_open(int gateway_sock, const struct gateway_rules *rules, int stream_fd, int report_fd,
+                 struct error *err)
+{
+    struct gateway_packet *p = gateway_packet_new(rules, err);
+    int r = p ? gateway_packet_send(p, gateway_sock, rules, stream_fd, report_fd, err) : -EINVAL;
+    gateway_packet_free(p);
+    return r;
 }

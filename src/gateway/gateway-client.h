@@ -39,3 +39,12 @@ int gateway_rules_check(const struct gateway_rules *rules, struct error *err);
  * the gateway is gone or its queue is full. */
 int gateway_open(int gateway_sock, const struct gateway_rules *rules, int stream_fd, int report_fd,
                  struct error *err);
+
+/* A request with its rules, made once for streams with the same ones. */
+struct gateway_packet;
+/* NULL with err where there are too many of them. They have been checked when they were set. */
+struct gateway_packet *gateway_packet_new(const struct gateway_rules *rules, struct error *err);
+void gateway_packet_free(struct gateway_packet *p);
+/* The same as gateway_open(). Of now, what is the stream's own: tag, socket and intercept_fd. */
+int gateway_packet_send(struct gateway_packet *p, int gateway_sock, const struct gateway_rules *now,
+                        int stream_fd, int report_fd, struct error *err);

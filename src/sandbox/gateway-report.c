@@ -259,6 +259,54 @@ static void warn_of_refusal(const struct sandbox *sb, const char *why)
     log_warn("gateway refused a stream id=%s: %s", sb->id, why);
 }
 
+void gateway_packet_drop(struct sandbox *sb)
+{
+    gateway_packet_free(steal_ptr(sb->packet));
+    strv_free(steal_ptr(sb->packet_denied));
+}
+
+static bool are_equal(char *const *a, char *const *b)
+{
+    size_t n = strv_length(a);
+    bool equal = n == strv_length(b);
+    for (size_t i = 0; equal && i < n; i++)
+        equal = strcmp(a[i], b[i]) == 0;
+    return equal;
+}
+
+static struct gateway_packet *make_packet(struct sandbox *sb, const struct exec *of,
+                                          struct gateway_rules *rules, struct error *err)
+{
+    _cleanup_strv_ char **allowed = exec_allowed_hosts(sb, of), **denied = sandbox_denied_hosts(sb);
+    rules->hosts = allowed;
+    rules->denied = denied;
+    struct gateway_packet *p = gateway_packet_new(rules, err);
+    rules->hosts = rules->denied = NULL;
+    return p;
+}
+
+/* The sandbox's rules stay the same from connection to connection, unless one of them ends by
+ * itself, and are kept as they are sent. What the policy denies is asked for each time. */
+static int send_rules(struct sandbox *sb, const struct exec *of, struct gateway_rules *rules,
+                      int client_fd, int report_fd, struct error *err)
+{
+    const struct manager_options *o = &sb->manager->options;
+    bool own = (of && of->hosts) || !list_empty(&sb->expiring_node);
+    _cleanup_strv_ char **more =
+        !own && o->find_denied_hosts ? o->find_denied_hosts(o->on_exec_data, sb) : NULL;
+    if (!own && sb->packet && !are_equal(more, sb->packet_denied))
+        gateway_packet_drop(sb);
+    struct gateway_packet *p = own || !sb->packet ? make_packet(sb, of, rules, err) : sb->packet;
+    int r = p ? gateway_packet_send(p, o->gateway_sock, rules, client_fd, report_fd, err) : -EINVAL;
+    if (own) {
+        gateway_packet_free(p);
+    } else if (!sb->packet && p) {
+        sb->packet = p;
+        sb->packet_denied = steal_ptr(more);
+    }
+    return r;
+}
+
 int gateway_report_open(struct sandbox *sb, uint32_t stream, const struct exec *of, int client_fd,
                         bool socket)
 {
@@ -268,17 +316,14 @@ int gateway_report_open(struct sandbox *sb, uint32_t stream, const struct exec *
         return -EMFILE;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return -errno;
-    _cleanup_strv_ char **allowed = exec_allowed_hosts(sb, of), **denied = sandbox_denied_hosts(sb);
-    struct gateway_rules rules = {.hosts = allowed,
-                                  .denied = denied,
-                                  .proxy = sb->spec.network,
+    struct gateway_rules rules = {.proxy = sb->spec.network,
                                   .intercepted = sb->spec.intercept_hosts,
                                   .intercept_fd = interceptor_fd(sb),
                                   .socket = socket,
                                   .label = sb->id,
                                   .owner = sb->owner,
                                   .tag = stream};
-    int r = gateway_open(sb->manager->options.gateway_sock, &rules, client_fd, pair[1], &err);
+    int r = send_rules(sb, of, &rules, client_fd, pair[1], &err);
     fd_close(&pair[1]);
     if (r < 0) {
         warn_of_refusal(sb, err.message);
@@ -298,6 +343,7 @@ void gateway_reports_free(struct sandbox *sb)
     }
     record_cut(sb);
     record_shares_free(sb);
+    gateway_packet_drop(sb);
 }
 
 /* What is still to be decided has the rules of before, and is ended rather than decided by them. A

@@ -99,6 +99,8 @@ struct sandbox {
     struct list gateway_reports; /* one per connection that the gateway has */
     size_t n_gateway_reports;
     struct list network_questions; /* struct network_question */
+    struct gateway_packet *packet; /* its rules as the gateway gets them; NULL: to be made */
+    char **packet_denied;          /* what the policy denied when it was */
     int64_t records_from_ms;       /* the minute of connections that record_shares count */
     struct list record_shares;     /* one per rule that has decided in it */
     uint64_t n_cut_connected, n_cut_refused; /* since the last summary */
@@ -381,6 +383,8 @@ int gateway_report_open(struct sandbox *sb, uint32_t stream, const struct exec *
 /* Ends the connections that the rules of this moment do not allow. */
 void gateway_reports_check(struct sandbox *sb);
 void gateway_reports_free(struct sandbox *sb);
+/* The rules have changed: what is kept of them for the gateway is made anew. */
+void gateway_packet_drop(struct sandbox *sb);
 /* intercept.c */
 /* Whether the spec's wish for an interceptor can be had. ret: the hosts of its secrets, a vector
  * that the caller frees, or NULL where it wishes for none. */

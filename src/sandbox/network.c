@@ -215,6 +215,7 @@ void network_set_rules(struct sandbox *sb, char **hosts, char **denied)
     strv_free(sb->spec.denied_hosts);
     sb->spec.hosts = hosts;
     sb->spec.denied_hosts = denied;
+    gateway_packet_drop(sb);
     sandbox_watch_network(sb);
     gateway_reports_check(sb);
 }
