@@ -357,6 +357,9 @@ const struct config_key config_keys[] = {
            "when a create fetches its image from a registry: never, when it is not here, every time"),
     LIST(CONFIG_LIST, images_registries, keeper.registries,
          "registries (host or host:port) that images may come from, \"*\" for any; without one, none"),
+    LIST(CONFIG_LIST, images_hosts, keeper.hosts,
+         "further hosts that a fetch may go to, because a registry sends it there for tokens or blobs: names, *.domain, addresses or "
+         "networks, each with or without :port"),
     STRING(images_default_registry, keeper.default_registry, NULL, "registry of image names that have none in them"),
     LIST(CONFIG_LIST, images_insecure_registries, keeper.insecure_registries,
          "registries of images_registries that may be spoken to without TLS or with any certificate"),

@@ -163,6 +163,7 @@ void daemon_check(const struct config *c, struct config_problems *p)
     check_ports_domain(p, c);
     check_rules(p, "allowed_hosts", c->gateway.allow_hosts);
     check_rules(p, "disallowed_hosts", c->gateway.deny_hosts);
+    check_rules(p, "images_hosts", c->keeper.hosts);
     check_network(c, p);
     check_secrets(p, &c->secrets);
     int r = find_user(c, &uid, &gid);

@@ -3,6 +3,7 @@
  *
  *   root        a private one: its directory, the programs of /usr, the allowed host directories
  *   identity    root of a user namespace with three ids of its own, or with the caller's
+ *   network     a namespace with nothing but loopback: keeper/outlet.h has the way out
  *   rights      owning and changing files of those ids, starting programs under one of them
  *   files       Landlock, the same again
  *   calls       seccomp: no mounts, namespaces, tracing, modules, ...
@@ -13,11 +14,13 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <net/if.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -181,7 +184,7 @@ static int enter_namespace(struct stage *s, struct error *err)
         return error_set(err, ERROR_INTERNAL, -mapper, "fork");
     /* The mapper writes to files of this process, which are root's while it cannot be dumped. */
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-    bool entered = unshare(CLONE_NEWUSER) == 0;
+    bool entered = unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0;
     int failure = errno;
     bool told = entered && write(write_end, "x", 1) == 1;
     fd_close(&write_end);
@@ -192,6 +195,15 @@ static int enter_namespace(struct stage *s, struct error *err)
         setresuid(0, 0, 0) < 0)
         return error_set(err, ERROR_INTERNAL, errno, "become root of the namespace");
     return 0;
+}
+
+static int raise_loopback(struct error *err)
+{
+    struct ifreq link = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    _cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &link) < 0
+               ? error_set(err, ERROR_INTERNAL, errno, "loopback")
+               : 0;
 }
 
 /* --- the whole */
@@ -208,6 +220,8 @@ static int give_up(struct stage *s, struct error *err)
     if (r == 0)
         r = enter_namespace(s, err);
     s->in_namespace = r == 0;
+    if (r == 0)
+        r = raise_loopback(err);
     if (r == 0)
         r = drop_capabilities_but(RIGHTS, err);
     if (r == 0)
@@ -272,6 +286,7 @@ int keeper_stage(void)
         .own_ids = s.privileged,
         .reserve_bytes = c.warden.state_reserve_bytes,
         .promised_fd = fcntl(KEEPER_PROMISED, F_GETFD) < 0 ? -1 : KEEPER_PROMISED,
+        .gateway_sock = fcntl(KEEPER_GATEWAY, F_GETFD) < 0 ? -1 : KEEPER_GATEWAY,
     };
     s.options.config.auth_file = NULL; /* a copy is, once it is there */
     fill_view(&s, list[AT_PATH]);
@@ -282,7 +297,7 @@ int keeper_stage(void)
     /* It was to compare with what is mounted, and is of the host's mounts: a way out of this root.
      */
     close(KEEPER_DIR);
-    for (int fd = KEEPER_SOCK; fd <= KEEPER_PROMISED; fd++)
+    for (int fd = KEEPER_SOCK; fd <= KEEPER_GATEWAY; fd++)
         fd_set_cloexec(fd, true);
     return keeper_main(KEEPER_SOCK, &s.options);
 }

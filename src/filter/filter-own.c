@@ -212,6 +212,16 @@ static const struct syscall_rule net_rules[] = {SOCKET_PROGRAM_RULES, NESTING_RU
                                                 ABSENT("clone3"), READ_LIMITS};
 const struct syscall_table filter_net = {.allowed = {life, messages}, RULES(net_rules)};
 
+/* The way out of the image keeper's network: connections come in and are passed on. */
+static const struct syscall_rule outlet_rules[] = {
+    SOCKET_PROGRAM_RULES,
+    NESTING_RULE,
+    ABSENT("clone3"),
+    READ_LIMITS,
+    {"socketpair", 0, {{COMPARE_EQUAL, 0, 0, AF_UNIX}}},
+};
+const struct syscall_table filter_outlet = {.allowed = {life, sockets}, RULES(outlet_rules)};
+
 /* A tree of an image's files, with their owners and attributes. Landlock asks what is opened,
  * written and named, and not what is said of a file that only its path is known of. So the unpacker
  * has none of the calls that take a path for that: an owner, a mode, a time or an attribute is of a

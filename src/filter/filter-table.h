@@ -110,6 +110,7 @@ extern const struct syscall_table filter_interceptor;  /* what ends TLS for one 
 extern const struct syscall_table filter_gateway;      /* what dials out */
 extern const struct syscall_table filter_kube;         /* the broker of a cluster */
 extern const struct syscall_table filter_unpacker;     /* what reads archives of images */
+extern const struct syscall_table filter_outlet;       /* what passes fetches of images on */
 extern const struct syscall_table filter_net;          /* links and rules of networks by address */
 extern const struct syscall_table filter_fence_keeper; /* what ends a sandbox of landlock's */
 extern const struct syscall_table filter_launcher;     /* what waits for an OCI container's end */

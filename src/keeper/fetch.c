@@ -72,6 +72,14 @@ static const struct {
     {"access to the resource is denied", ERROR_DENIED},
 };
 
+/* Whether it may be the gateway that has said no: to a request with a status, to a registry on
+ * loopback by ending the connection. */
+static bool is_cut_off(const char *text)
+{
+    size_t n = strlen(text);
+    return strstr(text, "Forbidden") || (n >= 3 && strcmp(text + n - 3, "EOF") == 0);
+}
+
 static int fetch_failed(const struct fetch *f, struct program *p, struct error *err)
 {
     char text[COMPLAINT_SHOWN];
@@ -83,6 +91,11 @@ static int fetch_failed(const struct fetch *f, struct program *p, struct error *
     for (size_t i = 0; i < ELEMENTS(reasons); i++)
         if (p->err.data && strcasestr(p->err.data, reasons[i].text))
             code = reasons[i].code;
+    if (code == ERROR_UNAVAILABLE && is_cut_off(text))
+        return error_set(err, ERROR_DENIED, 0,
+                         "cannot fetch %.150s: %s; a host has to be in images_registries or "
+                         "images_hosts, and one that is not public in gateway_allow_private",
+                         full, text);
     return error_set(err, code, 0, "cannot fetch %.150s: %s", full, text);
 }
 
@@ -102,7 +115,10 @@ static int run_skopeo(struct fetch *f, struct program *p, char **argv, struct er
     _cleanup_free_ char *home = xasprintf("HOME=%s", f->dir);
     _cleanup_free_ char *tmp = xasprintf("TMPDIR=%s", f->dir);
     _cleanup_free_ char *run = xasprintf("XDG_RUNTIME_DIR=%s", f->dir);
-    char *env[] = {(char *)"PATH=/usr/bin:/bin", home, tmp, run, NULL};
+    _cleanup_free_ char *proxy = xasprintf("HTTP_PROXY=http://127.0.0.1:%u", f->worker->proxy_port);
+    _cleanup_free_ char *https_proxy =
+        xasprintf("HTTPS_PROXY=http://127.0.0.1:%u", f->worker->proxy_port);
+    char *env[] = {(char *)"PATH=/usr/bin:/bin", home, tmp, run, proxy, https_proxy, NULL};
     p->argv = argv;
     p->env = env;
     p->readable = f->worker->o->config.auth_file;
@@ -328,6 +344,9 @@ static int get_blobs(struct fetch *f, const char *digest, struct error *err)
 int fetch_image(struct worker *w, const struct reference *ref, char ret_digest[IMAGE_DIGEST_SIZE],
                 int *ret_dir, struct error *err)
 {
+    if (!w->proxy_port)
+        return error_set(err, ERROR_UNAVAILABLE, 0,
+                         "images cannot be fetched: the image keeper has no way to the gateway");
     int r = worker_begin(w, err);
     if (r < 0)
         return r;

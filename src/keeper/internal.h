@@ -26,6 +26,8 @@ struct keeper {
     size_t n_jobs, n_running;
     uint64_t used_bytes; /* promised to jobs that have not committed yet */
     int64_t idle_since_ms;
+    pid_t outlet;        /* the process that is the way out; 0: there is none */
+    uint16_t proxy_port; /* of loopback, where it is asked; 0 likewise */
 };
 
 struct worker;
@@ -113,7 +115,8 @@ struct worker {
     int64_t progress_ms; /* when progress was last sent */
     const char *progress_step;
     struct image_work *work;
-    const char *asked; /* what a pull names; NULL for others */
+    const char *asked;   /* what a pull names; NULL for others */
+    uint16_t proxy_port; /* of loopback; 0: there is no way out */
 };
 int worker_begin(struct worker *w, struct error *err); /* makes w->work */
 int worker_main(struct worker *w, const struct job_kind *kind, const json_t *request);

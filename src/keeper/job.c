@@ -56,7 +56,12 @@ static void start_next(struct keeper *k);
 static void run_worker(struct job *j, pid_t keeper, int out, int in)
 {
     const struct keeper *k = j->keeper;
-    struct worker w = {.o = k->o, .store = k->store, .out = out, .in = in, .upload = j->upload};
+    struct worker w = {.o = k->o,
+                       .store = k->store,
+                       .out = out,
+                       .in = in,
+                       .upload = j->upload,
+                       .proxy_port = k->proxy_port};
     sigset_t none;
     /* A worker without its keeper would finish work that no call waits for. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -67,6 +72,8 @@ static void run_worker(struct job *j, pid_t keeper, int out, int in)
     sigprocmask(SIG_SETMASK, &none, NULL);
     close(k->sock);
     close(k->dir_fd);
+    if (k->o->gateway_sock >= 0)
+        close(k->o->gateway_sock); /* the outlet's alone */
     list_for_each(other, &k->jobs, struct job, node) {
         fd_close(&other->out);
         fd_close(&other->in);

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "keeper/internal.h"
 #include "keeper/keeper-proto.h"
+#include "keeper/outlet.h"
 #include "proto/promised.h"
 
 #define FIXED_FDS    2 /* the socket and the signals */
@@ -139,6 +140,18 @@ static bool read_record(struct keeper *k)
     return true;
 }
 
+/* Images of files and uploads need none: that it is missing is said by what does. */
+static void open_outlet(struct keeper *k)
+{
+    struct error err = {0};
+    char **registries = k->o->config.registries;
+    bool needed = registries && *registries && k->o->gateway_sock >= 0;
+    pid_t pid = needed ? outlet_start(k->o, &k->proxy_port, &err) : 0;
+    k->outlet = pid > 0 ? pid : 0;
+    if (pid < 0)
+        log_error("images cannot be fetched: %s", err.message);
+}
+
 static void reap_workers(struct keeper *k)
 {
     struct signalfd_siginfo info;
@@ -146,7 +159,10 @@ static void reap_workers(struct keeper *k)
     while (read(k->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
         ;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-        job_reaped(k, pid, status);
+        if (pid == k->outlet)
+            open_outlet(k);
+        else
+            job_reaped(k, pid, status);
 }
 
 /* --- the loop */
@@ -233,7 +249,7 @@ static int keeper_open(struct keeper *k, struct error *err)
         return r;
     if (open_ways(dir) < 0)
         return error_set(err, ERROR_INTERNAL, errno, "%s", k->o->dir);
-    return r;
+    return 0;
 }
 
 int keeper_main(int sock, const struct keeper_options *o)
@@ -247,6 +263,7 @@ int keeper_main(int sock, const struct keeper_options *o)
         log_error("image keeper cannot start: %s", err.message);
         return 1;
     }
+    open_outlet(&k);
     log_debug("image keeper started pid=%d", getpid());
     while (keeper_turn(&k, polls, jobs))
         ;

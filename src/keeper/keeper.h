@@ -8,9 +8,12 @@
  *
  *   keeper ── worker, one a job: the order of steps; of an image it parses JSON, the manifests and
  *               │            the configuration, and nothing else
- *               ├─ skopeo: has the network, may write to one directory, a uid of its own
+ *               ├─ skopeo: may write to one directory, a uid of its own
  *               └─ unpacker: has no network and no programs, may write to one directory;
  *                            nothing that it says is believed (unpacker.h)
+ *
+ * All of them are in a network namespace without links; what skopeo wants from a registry goes
+ * through the gateway (outlet.h).
  *
  * A worker that dies leaves a work directory, which is removed, and never half an image: what
  * becomes visible does so by one rename (image/store.h). */
@@ -25,10 +28,11 @@
 struct keeper_config {
     char **allow; /* host directories that images may come from; NULL: none */
     char **registries, **insecure_registries; /* host[:port]; "*" is every one */
-    char *default_registry;                   /* of names that have none; NULL: none is asked */
-    char *auth_file;                          /* registry credentials; NULL: none */
-    bool disks;    /* each image is made a disk, too, for virtual machines */
-    uint32_t jobs; /* at a time; others wait */
+    char **hosts;           /* that registries may send a fetch to: host rules (gateway/rule.h) */
+    char *default_registry; /* of names that have none; NULL: none is asked */
+    char *auth_file;        /* registry credentials; NULL: none */
+    bool disks;             /* each image is made a disk, too, for virtual machines */
+    uint32_t jobs;          /* at a time; others wait */
     uint32_t pull_timeout_ms, idle_timeout_ms;
     uint64_t max_bytes, max_upload_bytes;
     struct image_limits limits;
@@ -42,6 +46,7 @@ struct keeper_options {
     bool own_ids;           /* 1000 and 65534 are mapped */
     uint64_t reserve_bytes; /* of the file system: a job that would take it ends */
     int promised_fd;        /* what is not free beside it (proto/promised.h), or -1 */
+    int gateway_sock;       /* of gateway/gateway-client.h; -1: nothing can be fetched */
 };
 
 /* Serves sock until it is closed, or nothing was asked for idle_timeout_ms. Returns the exit status

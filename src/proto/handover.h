@@ -66,6 +66,7 @@ enum keeper_fd {
     KEEPER_DIR,           /* O_PATH of the directory of all images, to compare with the mount */
     KEEPER_DEFAULT_IMAGE, /* the tar that comes with the daemon, where there is one */
     KEEPER_PROMISED,      /* what the warden's sandboxes have been promised (proto/promised.h) */
+    KEEPER_GATEWAY,       /* the control plane's end of the gateway's socket */
 };
 
 /* What a control plane says of itself, a byte each. Only of a program that serves does the warden

@@ -67,7 +67,7 @@ GOOD = gzip.compress(tar({"bin/x": b"x", "etc/y": b"y"}), mtime=0)
 
 
 def daemon():
-    return shared_daemon("-images-registries", registry.host, "-images-insecure-registries", registry.host,
+    return shared_daemon("-images-registries", registry.host, "-images-insecure-registries", registry.host, "-gateway-allow-private", registry.host,
                          "-images-pull-timeout", "60s", "-images-max-unpacked-bytes", "64Mi")
 
 
@@ -181,7 +181,7 @@ def test_slower_than_images_pull_timeout_ended():
     stop = threading.Event()
     image = Liar(GOOD)
     image.answer = trickle
-    with Daemon("-images-registries", registry.host, "-images-insecure-registries", registry.host,
+    with Daemon("-images-registries", registry.host, "-images-insecure-registries", registry.host, "-gateway-allow-private", registry.host,
                 "-images-pull-timeout", "1s") as d:
         refused(image, "images_pull_timeout", statuses=(504, 408, 503), d=d)
         stop.set()

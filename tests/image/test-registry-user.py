@@ -47,7 +47,7 @@ class UserImages(Daemon):
         os.chmod(path, 0o600)
         for x in (self.auth, path):
             os.chown(x, uid, uid)
-        super().__init__("-images-registries", hosts, "-images-insecure-registries", hosts, "-images-auth-file", path,
+        super().__init__("-images-registries", hosts, "-images-insecure-registries", hosts, "-gateway-allow-private", hosts, "-images-auth-file", path,
                          *flags, command=["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups",
                                           "--inh-caps=-all", PROGRAM], env={"HOME": "/nonexistent"})
         os.chown(self.dir, uid, uid)

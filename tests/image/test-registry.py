@@ -38,7 +38,7 @@ class Images(Daemon):
 
     def __init__(self, *flags, hosts=(), **kw):
         hosts = ",".join([registry.host, *hosts])
-        super().__init__("-images-registries", hosts, "-images-insecure-registries", hosts, *flags, **kw)
+        super().__init__("-images-registries", hosts, "-images-insecure-registries", hosts, "-gateway-allow-private", hosts, *flags, **kw)
 
     def pull(self, image, **kw):
         return self.post("/v1/images/pull", {"image": image}, timeout=120, **kw)
@@ -341,7 +341,7 @@ def test_registries_that_are_not_listed_are_not_even():
         check("images_registries" in r.json["error"]["message"], r)
         r = d.post("/v1/run", {"command": ["/bin/true"], "image": f"{proxy.host}/base:1"})
         equal((r.status, proxy.connections), (404, 0), r)
-    with Daemon("-images-registries", proxy.host) as d:
+    with Daemon("-images-registries", proxy.host, "-gateway-allow-private", proxy.host) as d:
         r = d.post("/v1/images/pull", {"image": f"{proxy.host}/base:1"}, timeout=60)
         equal(r.status, 503, r)
         check(proxy.connections > 0, "it was asked, with TLS")

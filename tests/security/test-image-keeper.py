@@ -18,7 +18,7 @@ RIGHTS = {"chown": 0, "dac_override": 1, "fowner": 3, "kill": 5, "setgid": 6, "s
 
 silent = socket.create_server(("127.0.0.1", 0))  # a registry that never answers
 REGISTRY = "127.0.0.1:%d" % silent.getsockname()[1]
-d = shared_daemon("-images-registries", REGISTRY, "-images-insecure-registries", REGISTRY,
+d = shared_daemon("-images-registries", REGISTRY, "-images-insecure-registries", REGISTRY, "-gateway-allow-private", REGISTRY,
                   "-images-pull-timeout", "20s")
 d.get("/v1/images")
 
@@ -26,6 +26,10 @@ d.get("/v1/images")
 def find(word):
     """The deepest process below the daemon with the word in its command line."""
     return next((p for p in below(d.process.pid)[::-1] if word in words_of(p)), None)
+
+
+def find_keeper():
+    return next(iter(named("mas-images", below(d.process.pid))), None)
 
 
 def inside(pid, uid, *argv):
@@ -36,12 +40,12 @@ def inside(pid, uid, *argv):
 
 @test("P28 the keeper is nobody on the host: an id of its own, a user namespace, few rights in it")
 def test_p28_the_keeper_is_nobody_on_the_host_an_id():
-    s = status_of(find("--keeper-stage"))
+    s = status_of(find_keeper())
     equal(set(s["Uid"].split() + s["Gid"].split()), {str(KEEPER)})
     equal((s["NoNewPrivs"], s["Seccomp"], s["Groups"].strip()), ("1", "2", ""))
     mask = sum(1 << n for n in RIGHTS.values())
     equal((int(s["CapEff"], 16), int(s["CapBnd"], 16), int(s["CapInh"], 16)), (mask, mask, 0))
-    pid = find("--keeper-stage")
+    pid = find_keeper()
     for ns in ("user", "mnt"):
         check(os.readlink(f"/proc/{pid}/ns/{ns}") != os.readlink(f"/proc/self/ns/{ns}"), ns)
     with open(f"/proc/{pid}/uid_map") as f:
@@ -50,7 +54,7 @@ def test_p28_the_keeper_is_nobody_on_the_host_an_id():
 
 @test("P28 the keeper sees programs and its own directory, and nothing else of the host")
 def test_p28_the_keeper_sees_programs_and_its_own():
-    pid = find("--keeper-stage")
+    pid = find_keeper()
     check(subprocess.run(["cat", "/etc/shadow"], stdout=subprocess.DEVNULL).returncode == 0, "the control")
     equal(set(os.listdir(f"/proc/{pid}/root")) - {"lib64"}, {"dev", "etc", "images", "lib", "usr"})
     for path in ("/etc/shadow", "/etc/passwd", d.state + "/control/state.db", "/root", "/home", "/var", "/proc", "/sys"):
@@ -72,7 +76,7 @@ def test_p28_the_keeper_has_no_directory_open():
                 found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
         return found
 
-    equal(foreign(find("--keeper-stage")), [], "ways out of its root")
+    equal(foreign(find_keeper()), [], "ways out of its root")
 
 
 @test("P28 what speaks to registries may not even look at the store")
@@ -88,7 +92,7 @@ def test_p28_what_speaks_to_registries_may_not_even_look():
     for path in ("/images/store", "/images/names", "/images/tmp", "/images"):
         check(inside(pid, NOBODY, "ls", path).returncode != 0, path)
         check(inside(pid, NOBODY, "touch", path + "/x").returncode != 0, path)
-    keeper = find("--keeper-stage")
+    keeper = find_keeper()
     kill = subprocess.run(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "kill", "-0", str(keeper)],
                           stderr=subprocess.DEVNULL)
     check(kill.returncode != 0, "it may signal the keeper")
@@ -116,7 +120,7 @@ def test_p28_what_speaks_to_registries_leaves_no_process():
     overlay = f"lowerdir=/usr,upperdir={top}/upper,workdir={top}/work"
     command = ["unshare", "-m", "sh", "-c", f'mount -t overlay overlay -o {overlay} /usr && exec "$@"', "sh", SANDBOXD]
     try:
-        with Daemon("-images-registries", REGISTRY, "-images-insecure-registries", REGISTRY,
+        with Daemon("-images-registries", REGISTRY, "-images-insecure-registries", REGISTRY, "-gateway-allow-private", REGISTRY,
                     "-images-pull-timeout", "1s", command=command) as other:
             a = other.post("/v1/images/pull", {"image": REGISTRY + "/x:1"})
             check(a.status >= 400 and "not installed" not in a.body.decode(), a)
@@ -163,7 +167,7 @@ class Unpacker:
     it that takes it over. It has its descriptors, and a way to what they are."""
 
     def __init__(self, data):
-        self.answer, self.keeper = None, find("--keeper-stage")
+        self.answer, self.keeper = None, find_keeper()
         self.thread = threading.Thread(target=self.put, args=(data,), daemon=True)
         self.thread.start()
         wait_for(self.find, "the unpacker")

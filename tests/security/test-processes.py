@@ -35,6 +35,7 @@ CONFINED = {
     "gateway": (0, 0),
     "image keeper": (KEEPER, KEEPER),       # of a user namespace with three ids
     "image worker": (KEEPER, KEEPER),
+    "image outlet": (KEEPER, 0),
     "skopeo": (KEEPER, 0),
     "interceptor": (0, 0),
     "mas-net": (caps("net_admin"), caps("net_admin")),
@@ -55,7 +56,7 @@ def role(pid, warden):
     exe, comm, words = program_of(pid), name_of(pid), words_of(pid)
     if exe == "mas-sandboxd" or pid == warden:
         return {"mas-gateway": "gateway", "mas-images": "image keeper", "mas-control": "control plane",
-                "mas-image-job": "image worker"}.get(comm, "warden" if pid == warden else comm)
+                "mas-image-job": "image worker", "mas-image-way": "image outlet"}.get(comm, "warden" if pid == warden else comm)
     if exe == "mas-toolrunner":
         return "zygote" if comm == "mas-zygote" else "runner" if "--pid1" in words or "--fd" in words else comm
     return {"mas-intercept": "interceptor", "mas-oci": "launcher", "mas-keeper": "fence keeper", "mas-janitor": "janitor",
@@ -109,7 +110,7 @@ def test_p22_control_plane_gateway_image_keeper():
     secret.write(b"s3cret")
     secret.flush()
     config = 'network_cidrs: ["11.0.0.0/8"]\n'
-    with Daemon("-images-registries", registry, "-images-insecure-registries", registry, "-images-pull-timeout", "60s", "-secrets",
+    with Daemon("-images-registries", registry, "-images-insecure-registries", registry, "-gateway-allow-private", registry, "-images-pull-timeout", "60s", "-secrets",
                 f"api=file:{secret.name} allowed.test Authorization: Bearer {{}}", config=config) as d:
         pull = threading.Thread(target=lambda: d.post("/v1/images/pull", {"image": f"{registry}/a:1"}))
         pull.start()
@@ -117,7 +118,7 @@ def test_p22_control_plane_gateway_image_keeper():
         with d.sandbox(network={"allow": [{"host": "allowed.test"}], "inject": ["api"], "intercept": True}) as sb, \
                 d.sandbox(network={"cidrs": ["11.0.0.0/24"]}):
             start(sb)
-            look(d, "warden", "control plane", "gateway", "image keeper", "image worker", "skopeo", "interceptor", "mas-net", "runner",
+            look(d, "warden", "control plane", "gateway", "image keeper", "image worker", "image outlet", "skopeo", "interceptor", "mas-net", "runner",
                  "command", "zygote")
             equal(sb.sh("echo here")["stdout"], "here\n", "what was tried in them has not ended them")
         silent.close()

@@ -187,11 +187,15 @@ pid_t child_start_kube(const struct supervise_options *o, int sock)
 
 /* In the host's view, but with the warden's rights: it makes a root and a user namespace of its own
  * of them before it looks at anything. */
-pid_t child_start_keeper(const struct supervise_options *o, int program, int sock)
+pid_t child_start_keeper(const struct supervise_options *o, int program, int sock, int gateway_sock)
 {
     const struct startup *s = o->startup;
-    const int fds[] = {sock, s->keeper_config_fd, s->state_images_fd, s->default_image_fd,
-                       warden_promised_fd(o->warden)};
+    const int fds[] = {sock,
+                       s->keeper_config_fd,
+                       s->state_images_fd,
+                       s->default_image_fd,
+                       warden_promised_fd(o->warden),
+                       gateway_sock};
     pid_t warden = getpid(), pid = fork();
     if (pid != 0)
         return pid < 0 ? -errno : pid;

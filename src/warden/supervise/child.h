@@ -21,6 +21,7 @@ int child_send_handover(const struct supervise_options *o, const struct child_co
 pid_t child_start_control(const struct supervise_options *o, int program,
                           const struct child_control *child);
 pid_t child_start_gateway(const struct supervise_options *o, int program, int sock);
-pid_t child_start_keeper(const struct supervise_options *o, int program, int sock);
+pid_t child_start_keeper(const struct supervise_options *o, int program, int sock,
+                         int gateway_sock);
 pid_t child_start_kube(const struct supervise_options *o, int sock);
 pid_t child_start_probe(const struct supervise_options *o, int program, int answer_fd);

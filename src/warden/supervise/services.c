@@ -140,7 +140,7 @@ static void on_keeper_exit(pid_t pid, int status, void *data)
 
 static void start_keeper(struct supervisor *s)
 {
-    pid_t pid = child_start_keeper(s->o, s->program.fd, s->keeper_sock);
+    pid_t pid = child_start_keeper(s->o, s->program.fd, s->keeper_sock, s->gateway_socks[1]);
     if (pid < 0) {
         log_error("image keeper cannot be started: %s", strerror(-pid));
         tell_keeper_gone(s);
