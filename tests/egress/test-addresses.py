@@ -540,6 +540,26 @@ def test_connections(_):
         check(30 <= int(a["stdout"]) <= 41, a)
 
 
+@allowed("tcp", "new connections each second have a limit; what leaves, comes in, is refused or limited is counted, in a zone of its own")
+def test_rate_and_counters(_):
+    code = ("import socket\n"
+            "for i in range(60):\n"
+            "    s=socket.socket(); s.settimeout(5)\n"
+            "    try: s.connect(('11.0.0.2',80))\n"
+            "    except OSError: pass\n"
+            "    s.close()\n"
+            "try: socket.create_connection(('11.0.0.3',80),5)\n"
+            "except OSError: pass")
+    with Daemon(config=OTHER_POOLS + CONFIG.replace("network_connects_per_second: 1000", "network_connects_per_second: 2")) as d:
+        with d.sandbox(network={"cidrs": ["11.0.0.2"]}) as box:
+            equal(box.exec("/usr/bin/python3", "-c", code, timeout_ms=60000)["exit_code"], 0)
+            rules = in_router(d, "nft", "list", "table", "inet", "mas")
+            for name in ("out", "in", "refused", "limited"):
+                count = rules.split(f"counter s0_{name} {{")[1].split("packets ")[1].split()[0]
+                check(int(count) > 0, f"{name}: {count}")
+            check("ct zone set 1 accept" in rules, "the zone of the first sandbox")
+
+
 # --- what is left of it
 
 def net_pid(daemon):
