@@ -129,7 +129,7 @@ static int receive_answer(void)
         keep_message(api.answer + head_len, (size_t)body);
     api.have -= head_len + (size_t)body;
     memmove(api.answer, api.answer + head_len + body, api.have);
-    return good ? 0 : -EINVAL;
+    return good ? 0 : -EIO; /* our fault, and not the caller's */
 }
 
 int api_call(const char *method, const char *path, json_t *body)
