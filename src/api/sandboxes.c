@@ -341,7 +341,8 @@ static void pause_or_resume(struct api_request *req, bool on)
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
         return;
-    if (run_record_sandbox(req->services->audit, sb, req->who, on ? "pause" : "resume", &err) < 0)
+    if (run_record_sandbox(req->services->audit, sb, req->who, on ? "pause" : "resume", NULL,
+                           &err) < 0)
         api_fail(req, &err);
     else
         sandbox_pause(sb, on, on_paused, api_later(req));

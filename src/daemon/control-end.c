@@ -19,6 +19,7 @@
 #include "port/token.h"
 #include "runtime/warden-client.h"
 #include "sandbox/sandbox.h"
+#include "secret/secrets.h"
 
 #define LEAVE_MS 2000 /* running requests have so long when another control plane waits */
 
@@ -30,6 +31,7 @@ static void close_rest(struct control *k)
     warden_client_close(k->warden);
     keys_stop(k->keys);
     traffic_tokens_stop(k->traffic);
+    secrets_stop(k->secrets);
     event_journal_stop(k->events);
     loop_signal_close(&k->sigterm, NULL, NULL);
     loop_signal_close(&k->sighup, NULL, NULL);

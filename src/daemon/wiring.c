@@ -75,7 +75,8 @@ static int open_keys(struct control *k, struct error *err)
 
 static int open_secrets(struct control *k, struct error *err)
 {
-    struct secrets_options o = {.config = k->ctx->config->secrets, .store = k->store};
+    struct secrets_options o = {
+        .config = k->ctx->config->secrets, .store = k->store, .loop = k->ctx->loop};
     k->secrets = secrets_open(&o, err);
     return k->secrets ? 0 : -1;
 }

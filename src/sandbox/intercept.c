@@ -32,6 +32,7 @@ struct interceptor_link {
     bool launching; /* the sandbox is made when it is there, and its runtime's reference waits */
     bool closed;    /* the timer is; what is left is freed with the last answer */
     unsigned deaths;
+    struct error failure; /* of launching, before anything was asked */
 };
 
 static void on_poll_closed(uv_handle_t *h)
@@ -56,7 +57,12 @@ int interceptor_fd(const struct sandbox *sb)
 static void on_again(void *data)
 {
     struct interceptor_link *l = data;
-    interceptor_ask(l->sandbox);
+    if (!l->launching || !error_is_set(&l->failure)) {
+        interceptor_ask(l->sandbox);
+        return;
+    }
+    l->launching = false;
+    sandbox_start_intercepted(l->sandbox, &l->failure);
 }
 
 static void ask_later(struct interceptor_link *l)
@@ -128,6 +134,13 @@ static void on_interceptor(void *data, const struct plan_reply *reply, int fd)
             free(l);
         return;
     }
+    if (l->stale) {
+        /* A secret has changed since, also while the sandbox is being made, which then waits for
+         * the one that has what is so now. */
+        fd_close(&fd);
+        interceptor_ask(sb);
+        return;
+    }
     if (l->emptied) {
         fd_close(&fd); /* its certificates would be believed, and its requests lack the secret */
     } else if (!reply || reply->error || fd < 0 || link_watch(l, fd) < 0) {
@@ -137,8 +150,6 @@ static void on_interceptor(void *data, const struct plan_reply *reply, int fd)
     if (l->launching) {
         l->launching = false;
         sandbox_start_intercepted(sb, error_is_set(&err) ? &err : NULL);
-    } else if (l->stale) {
-        interceptor_ask(sb);
     } else if (error_is_set(&err)) {
         ask_later(l);
     }
@@ -171,8 +182,14 @@ void interceptor_ask(struct sandbox *sb)
         return;
     }
     _cleanup_close_ int fd = open_pairs(sb, &err);
-    if (fd < 0)
+    if (fd < 0) {
+        /* From the loop: the caller is the sandbox, which is being made. */
+        log_warn("no interceptor id=%s: %s", sb->id, err.message);
+        l->failure = err;
+        ask_later(l);
         return;
+    }
+    l->failure = (struct error){0};
     l->asked = true;
     l->stale = false;
     snprintf(plan.id, sizeof(plan.id), "%s", sb->runtime_id);

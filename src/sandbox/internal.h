@@ -114,6 +114,7 @@ struct sandbox {
     bool pausing;                            /* the runtime is at it */
     bool pause_wished;                       /* and is to freeze it */
     bool addresses_changing;                 /* the runtime is at it: network-address.c */
+    bool network_unwritten;                  /* its row has rules that do not hold any more */
     bool addresses_unsent;                   /* it has yet to be said what may be reached */
     bool pooled;                             /* the pool's: READY, hidden, without an owner yet */
     struct list pool_node;

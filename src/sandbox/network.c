@@ -203,7 +203,7 @@ void sandbox_watch_network(struct sandbox *sb)
 {
     list_remove(&sb->expiring_node);
     if ((sb->spec.network && network_has_end(sb->spec.hosts)) || network_has_end(sb->spec.lent) ||
-        sb->addresses_unsent)
+        sb->addresses_unsent || sb->network_unwritten)
         list_append(&sb->manager->expiring, &sb->expiring_node);
 }
 
@@ -220,12 +220,37 @@ void network_set_rules(struct sandbox *sb, char **hosts, char **denied)
     gateway_reports_check(sb);
 }
 
+/* A change holds while the daemon lives, also where it cannot be written; it is written again at
+ * every tick until it would hold after a restart too. */
+struct row_write {
+    struct sandbox *sandbox; /* referenced */
+    network_change_fn fn;
+    void *data;
+};
+
+static void on_row_written(void *data, const struct error *err)
+{
+    struct row_write w = *(struct row_write *)data;
+    struct sandbox *sb = w.sandbox;
+    free(data);
+    sb->network_unwritten = err && err->code != ERROR_TOO_LARGE;
+    if (sb->state == SANDBOX_READY || sb->state == SANDBOX_CREATING)
+        sandbox_watch_network(sb);
+    if (w.fn)
+        w.fn(w.data, err);
+    sandbox_unref(sb);
+}
+
 void network_write_row(struct sandbox *sb, network_change_fn fn, void *data)
 {
-    if (persist_wants_sandbox(sb))
-        persist_sandbox(sb, fn, data);
-    else
-        fn(data, NULL);
+    if (!persist_wants_sandbox(sb)) {
+        if (fn)
+            fn(data, NULL);
+        return;
+    }
+    struct row_write *w = new0(struct row_write);
+    *w = (struct row_write){sandbox_ref(sb), fn, data};
+    persist_sandbox(sb, on_row_written, w);
 }
 
 int sandbox_change_network(struct sandbox *sb, const struct network_change *c, network_change_fn fn,
@@ -257,24 +282,22 @@ int sandbox_change_network(struct sandbox *sb, const struct network_change *c, n
     return 0;
 }
 
-static void on_row(void *data, const struct error *err)
-{
-    (void)data;
-    (void)err; /* the rule has its end in the row, too */
-}
-
 void sandbox_expire_networks(struct manager *m)
 {
     list_for_each_safe(sb, &m->expiring, struct sandbox, expiring_node) {
         sandbox_expire_addresses(sb);
+        if (sb->network_unwritten && sb->state == SANDBOX_READY) {
+            sb->network_unwritten = false;
+            network_write_row(sb, NULL, NULL);
+        }
         char **kept = sb->spec.network ? network_keep_texts(sb->spec.hosts, NULL) : NULL;
         if (!sb->spec.network || strv_length(kept) == strv_length(sb->spec.hosts)) {
             strv_free(kept);
             continue;
         }
         network_set_rules(sb, kept, strv_copy(sb->spec.denied_hosts));
-        if (persist_wants_sandbox(sb) && sb->state == SANDBOX_READY)
-            persist_sandbox(sb, on_row, NULL);
+        if (sb->state == SANDBOX_READY)
+            network_write_row(sb, NULL, NULL);
     }
 }
 

@@ -12,18 +12,24 @@
 #include "base/json.h"
 #include "base/list.h"
 #include "base/strbuf.h"
+#include "loop/loop.h"
 #include "secret/source.h"
 
-#define ROW_MAX (4 * SECRET_SEALED_MAX)
+#define ROW_MAX        (4 * SECRET_SEALED_MAX)
+#define WRITE_AGAIN_MS 1000
 
 struct entry {
     struct list node;
     struct secret secret;
+    bool unwritten; /* its row has an older value */
 };
 
 struct secrets {
     struct store *store;
     struct list all; /* the operator's first, then in the order they came */
+    struct list leftovers;
+    struct loop_timer again;
+    bool stopped;
     struct pair_host *allowed;
     size_t n_allowed;
     bool has_key;
@@ -166,6 +172,125 @@ static int row_parse(struct entry *e, const char *body, size_t len, struct error
     return entry_set_sealed(e, sealed ? sealed : "", err);
 }
 
+static void tell_changed(struct secrets *s, const char *owner, const char *name)
+{
+    if (s->on_changed)
+        s->on_changed(s->changed_data, owner, name);
+}
+
+/* --- rows that cannot be written
+ *
+ * What was added and cannot be recorded never was. A removal or a replacement holds all the same,
+ * and is written again until it would hold after a restart too. */
+
+struct leftover {
+    struct list node; /* secrets->leftovers */
+    char *key;        /* of a row that is to go */
+};
+
+static void leftover_free(struct leftover *l)
+{
+    list_remove(&l->node);
+    free(l->key);
+    free(l);
+}
+
+static struct entry *find_row(const struct secrets *s, const char *key)
+{
+    list_for_each(e, &s->all, struct entry, node) {
+        _cleanup_free_ char *own = e->secret.owner ? row_key(&e->secret) : NULL;
+        if (own && strcmp(own, key) == 0)
+            return e;
+    }
+    return NULL;
+}
+
+static void write_later(struct secrets *s)
+{
+    if (!s->stopped)
+        loop_timer_start(&s->again, WRITE_AGAIN_MS);
+}
+
+struct change {
+    struct secrets *secrets;
+    char *key;
+    bool added;
+    store_done_fn on_durable;
+    void *data;
+};
+
+static struct change *change_new(struct secrets *s, const char *key, bool added,
+                                 store_done_fn on_durable, void *data)
+{
+    struct change *c = new0(struct change);
+    *c = (struct change){s, xstrdup(key), added, on_durable, data};
+    return c;
+}
+
+static void change_end(struct change *c, const struct error *err)
+{
+    if (c->on_durable)
+        c->on_durable(c->data, err);
+    free(c->key);
+    free(c);
+}
+
+static void on_put(void *data, const struct error *err)
+{
+    struct change *c = data;
+    struct secrets *s = c->secrets;
+    struct entry *e = err ? find_row(s, c->key) : NULL;
+    if (e && c->added) {
+        _cleanup_free_ char *owner = xstrdup(e->secret.owner), *name = xstrdup(e->secret.name);
+        entry_free(e);
+        tell_changed(s, owner, name);
+    } else if (e) {
+        e->unwritten = true;
+        write_later(s);
+    }
+    change_end(c, err);
+}
+
+static void put_row(struct secrets *s, struct entry *e, bool added, store_done_fn on_durable,
+                    void *data)
+{
+    _cleanup_free_ char *key = row_key(&e->secret), *row = row_format(&e->secret);
+    e->unwritten = false;
+    store_put(s->store, STORE_SECRET, key, row, strlen(row), on_put,
+              change_new(s, key, added, on_durable, data));
+}
+
+static void on_deleted(void *data, const struct error *err)
+{
+    struct change *c = data;
+    if (err && !find_row(c->secrets, c->key)) {
+        struct leftover *l = new0(struct leftover);
+        l->key = xstrdup(c->key);
+        list_append(&c->secrets->leftovers, &l->node);
+        write_later(c->secrets);
+    }
+    change_end(c, err);
+}
+
+static void delete_row(struct secrets *s, const char *key, store_done_fn on_durable, void *data)
+{
+    store_delete(s->store, STORE_SECRET, key, on_deleted,
+                 change_new(s, key, false, on_durable, data));
+}
+
+static void on_again(void *data)
+{
+    struct secrets *s = data;
+    list_for_each_safe(l, &s->leftovers, struct leftover, node) {
+        if (!find_row(s, l->key)) /* else a newer one has that row */
+            delete_row(s, l->key, NULL, NULL);
+        leftover_free(l);
+    }
+    list_for_each(e, &s->all, struct entry, node)
+        if (e->unwritten)
+            put_row(s, e, false, NULL, NULL);
+}
+
 struct loading {
     struct secrets *secrets;
     struct error *err;
@@ -232,6 +357,8 @@ struct secrets *secrets_open(const struct secrets_options *o, struct error *err)
     struct loading l = {.secrets = s, .err = err};
     s->store = o->store;
     list_init(&s->all);
+    list_init(&s->leftovers);
+    loop_timer_init(&s->again, o->loop, on_again, s);
     int r = read_public_key(s, o->config.public_key, err);
     r = r < 0 ? r : read_allowed(s, o->config.hosts, err);
     r = r < 0 ? r : add_operators(s, &o->config, err);
@@ -243,12 +370,20 @@ struct secrets *secrets_open(const struct secrets_options *o, struct error *err)
     return NULL;
 }
 
+void secrets_stop(struct secrets *s)
+{
+    s->stopped = true;
+    loop_timer_close(&s->again, NULL, NULL);
+}
+
 void secrets_free(struct secrets *s)
 {
     if (!s)
         return;
     list_for_each_safe(e, &s->all, struct entry, node)
         entry_free(e);
+    list_for_each_safe(l, &s->leftovers, struct leftover, node)
+        leftover_free(l);
     free(s->allowed);
     free(s);
 }
@@ -261,12 +396,6 @@ void secrets_on_changed(struct secrets *s,
 {
     s->on_changed = on_changed;
     s->changed_data = data;
-}
-
-static void tell_changed(struct secrets *s, const char *owner, const char *name)
-{
-    if (s->on_changed)
-        s->on_changed(s->changed_data, owner, name);
 }
 
 static bool is_allowed(const struct secrets *s, const struct pair_host *h)
@@ -314,18 +443,16 @@ int secrets_put(struct secrets *s, const char *owner, const char *name, const st
     if (!sealed)
         return error_set(err, ERROR_INTERNAL, 0, "seal the secret");
     struct entry *e = find_entry(s, owner, name);
-    bool replaced = e;
-    if (!e)
+    bool added = !e;
+    if (added)
         e = entry_new(s, owner, name);
     memcpy(e->secret.pair.hosts, p->hosts, sizeof(p->hosts));
     e->secret.pair.n_hosts = p->n_hosts;
     r = entry_set_sealed(e, sealed, err);
     if (r < 0)
         return r;
-    _cleanup_free_ char *key = row_key(&e->secret), *row = row_format(&e->secret);
-    store_put(s->store, STORE_SECRET, key, row, strlen(row), on_durable, data);
-    if (replaced)
-        tell_changed(s, owner, name);
+    put_row(s, e, added, on_durable, data);
+    tell_changed(s, owner, name); /* a sandbox may name one that was deleted, and is there again */
     return 0;
 }
 
@@ -337,7 +464,7 @@ int secrets_remove(struct secrets *s, const char *owner, const char *name, store
         return error_set(err, ERROR_NOT_FOUND, 0, "no secret '%s' of yours", name);
     _cleanup_free_ char *key = row_key(&e->secret), *copy = xstrdup(e->secret.name);
     entry_free(e);
-    store_delete(s->store, STORE_SECRET, key, on_durable, data);
+    delete_row(s, key, on_durable, data);
     tell_changed(s, owner, copy);
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <uv.h>
 
 #include "secret/pair.h"
 #include "secret/seal.h"
@@ -40,12 +41,15 @@ struct secret {
 struct secrets_options {
     struct secrets_config config;
     struct store *store; /* NULL: keys have no secrets of their own */
+    uv_loop_t *loop;
 };
 
 /* Of a pair with its value: base64, or NULL. */
 char *secret_seal(const struct pair *p, const uint8_t public_key[SEAL_KEY_SIZE]);
 
 struct secrets *secrets_open(const struct secrets_options *o, struct error *err);
+/* secrets_stop() before the loop ends, secrets_free() after that and after the end of the store. */
+void secrets_stop(struct secrets *s);
 void secrets_free(struct secrets *s);
 
 /* By name: the owner's own, or the operator's. NULL when there is none. */

@@ -8,7 +8,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json-format.h"
 #include "base/json.h"
+#include "base/log.h"
+#include "base/strbuf.h"
 #include "base/weak.h"
 #include "gateway/gateway-client.h"
 #include "gateway/rule.h"
@@ -16,6 +19,9 @@
 #include "sandbox/sandbox.h"
 #include "tool/network.h"
 #include "tool/run.h"
+
+#define CHANGE_TEXT_MAX  (1024 * 1024)
+#define CHANGE_SHOWN_MAX (32 * 1024) /* larger ones are on record as numbers and their hash */
 
 struct widening {
     struct weak *weak;
@@ -25,7 +31,9 @@ struct widening {
     struct gate_terms terms; /* approval_id is its own */
     char **allow, **deny, **drop;
     bool drop_all, asks;
-    struct rule_list wider; /* the one rule that widens, or none */
+    char *widens;           /* of the rules to add the one that allows something new, or NULL; it is
+                               not in allow */
+    struct rule_list wider; /* the same, read */
     int64_t for_s;          /* and how long it is to last */
     char host[TARGET_TEXT_SIZE];
     struct gate_call call;
@@ -50,6 +58,7 @@ static void widening_free(struct widening *w)
     strv_free(w->allow);
     strv_free(w->deny);
     strv_free(w->drop);
+    free(w->widens);
     free((char *)w->terms.approval_id);
     sandbox_unref(w->sandbox);
     free(w);
@@ -88,7 +97,70 @@ static int find_wider(struct widening *w, struct error *err)
     if (!rule->until_s)
         return error_field(err, "allow[0].for", "what widens a network has 'for', up to 24h");
     w->for_s = rule->until_s - now_s();
+    char **at = w->allow;
+    while (sandbox_network_covers(w->sandbox, *at))
+        at++;
+    w->widens = *at;
+    for (; *at; at++)
+        at[0] = at[1];
     return 0;
+}
+
+/* --- on record */
+
+static json_t *texts_to_json(char *const *texts)
+{
+    json_t *list = json_array();
+    for (; texts && *texts; texts++)
+        json_array_append_new(list, json_message(*texts));
+    return list;
+}
+
+/* What changes, as the audit has it, with one hash over all of it (as JSON, the lists in this
+ * order).
+ */
+static json_t *change_to_json(const struct network_change *c)
+{
+    char digest[AUDIT_DIGEST_SIZE];
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(CHANGE_TEXT_MAX);
+    json_t *o = json_pack("{s:o, s:o, s:o, s:b}", "allow", texts_to_json(c->allow), "deny",
+                          texts_to_json(c->deny), "drop", texts_to_json(c->drop), "drop_all",
+                          (int)c->drop_all);
+    json_format(o, &b);
+    audit_digest(b.data, b.len, digest);
+    if (b.len > CHANGE_SHOWN_MAX) { /* a record has no room for all of it, and the hash stays */
+        json_object_set_new(o, "allow", json_integer((json_int_t)strv_length(c->allow)));
+        json_object_set_new(o, "deny", json_integer((json_int_t)strv_length(c->deny)));
+        json_object_set_new(o, "drop", json_integer((json_int_t)strv_length(c->drop)));
+    }
+    json_object_set_new(o, "digest", json_string(digest));
+    return o;
+}
+
+static int record_change(struct widening *w, const struct network_change *c, struct error *err)
+{
+    return run_record_sandbox(gate_audit(w->gate), w->sandbox, &w->who, "network",
+                              json_pack("{s:o}", "network", change_to_json(c)), err);
+}
+
+/* Everything that is left to do, the rule that widens last. */
+static char **all_allowed(const struct widening *w)
+{
+    size_t n = strv_length(w->allow);
+    char **all = xcalloc(n + 2, sizeof(*all));
+    for (size_t i = 0; i < n; i++)
+        all[i] = xstrdup(w->allow[i]);
+    all[n] = w->widens ? xstrdup(w->widens) : NULL;
+    return all;
+}
+
+static void put_change(const struct gate_call *call, struct json_text *t)
+{
+    const struct widening *w = container_of(call, struct widening, call);
+    _cleanup_strv_ char **allow = all_allowed(w);
+    struct network_change change = {allow, w->deny, w->drop, w->drop_all};
+    _cleanup_json_ json_t *o = change_to_json(&change);
+    json_text_value(t, "network", o);
 }
 
 static void set_call(struct widening *w)
@@ -104,6 +176,7 @@ static void set_call(struct widening *w)
                                  .who = &w->who,
                                  .terms = &w->terms,
                                  .builtin = true,
+                                 .put_parts = put_change,
                                  .runtime = sandbox_spec(w->sandbox)->runtime,
                                  .sandbox = sandbox_id(w->sandbox)};
     audit_call_id(w->decision.call_id);
@@ -148,38 +221,44 @@ static int widening_decide(struct widening *w, struct error *err)
 
 /* --- doing it */
 
+static void on_taken_back(void *data, const struct error *err)
+{
+    (void)data;
+    (void)err; /* the row that could not be written is written again by itself */
+}
+
+/* What widens and cannot be recorded never was; what narrows holds all the same. */
 static void on_written(void *data, const struct error *err)
 {
-    widening_end(data, err);
+    struct widening *w = data;
+    if (err && w->widens) {
+        struct error ignored = {0};
+        char *const rule[] = {w->widens, NULL};
+        struct network_change back = {.drop = rule};
+        sandbox_change_network(w->sandbox, &back, on_taken_back, NULL, &ignored);
+    }
+    widening_end(w, err);
 }
 
 /* The time begins now, however long a person took. */
 static void restart_time(struct widening *w)
 {
-    if (!w->wider.n)
+    if (!w->widens)
         return;
     w->wider.rules[0].until_s = now_s() + w->for_s;
-    for (char **text = w->allow; *text; text++) {
-        struct rule_list one = {0};
-        rule_list_add_full(&one, *text);
-        bool same = one.n && rule_covers(&w->wider.rules[0], &one.rules[0]);
-        rule_list_done(&one);
-        if (!same)
-            continue;
-        free(*text);
-        *text = rule_format(&w->wider.rules[0]);
-    }
+    free(w->widens);
+    w->widens = rule_format(&w->wider.rules[0]);
 }
 
 static void widening_apply(struct widening *w)
 {
     struct error err = {0};
-    struct audit *audit = gate_audit(w->gate);
-    int r = w->wider.n ? gate_intent(w->gate, &w->call, &w->decision, w->terms.approval_id, &err)
-                       : run_record_sandbox(audit, w->sandbox, &w->who, "network", &err);
-    w->intended = r >= 0 && w->wider.n;
     restart_time(w);
-    struct network_change change = {w->allow, w->deny, w->drop, w->drop_all};
+    _cleanup_strv_ char **allow = all_allowed(w);
+    struct network_change change = {allow, w->deny, w->drop, w->drop_all};
+    int r = w->widens ? gate_intent(w->gate, &w->call, &w->decision, w->terms.approval_id, &err)
+                      : record_change(w, &change, &err);
+    w->intended = r >= 0 && w->widens;
     if (r < 0 || sandbox_change_network(w->sandbox, &change, on_written, w, &err) < 0)
         widening_end(w, &err);
 }
@@ -192,11 +271,12 @@ static json_t *subject_of(const struct widening *w)
     struct rule shown = *rule;
     shown.until_s = 0;
     _cleanup_free_ char *text = rule_format(&shown);
-    return json_pack("{s:i, s:s, s:s, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:i, s:I}}", "version", 1,
-                     "tool", GATE_NETWORK, "requester", w->who.key, "policy_revision",
+    return json_pack("{s:i, s:s, s:s, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:i, s:I, s:b}}", "version",
+                     1, "tool", GATE_NETWORK, "requester", w->who.key, "policy_revision",
                      ruleset_revision(w->decision.ruleset), "sandbox", "id", sandbox_id(w->sandbox),
                      "generation", sandbox_generation(w->sandbox), "network", "rule", text, "host",
-                     w->host, "port", rule->port, "for_seconds", (json_int_t)w->for_s);
+                     w->host, "port", rule->port, "for_seconds", (json_int_t)w->for_s, "rule_asks",
+                     (int)w->asks);
 }
 
 static void on_used(void *data, struct approval *a, const struct error *err)
@@ -245,6 +325,11 @@ static void deny_for_good(struct widening *w)
     _cleanup_free_ char *text = rule_format_host(&place);
     char *const denied[] = {text, NULL};
     struct network_change change = {.deny = denied};
+    free(steal_ptr(w->widens));
+    if (record_change(w, &change, &err) < 0) {
+        log_error("a person's no is not on record id=%s: %s", sandbox_id(w->sandbox), err.message);
+        err = (struct error){0}; /* what narrows waits for nothing */
+    }
     if (sandbox_change_network(w->sandbox, &change, on_written, w, &err) < 0)
         widening_end(w, &err);
 }
@@ -329,7 +414,7 @@ static bool is_about(const struct approval *a, const struct widening *w)
     const char *generation = json_string_value(json_object_get(box, "generation"));
     const char *host = json_string_value(json_object_get(network, "host"));
     return generation && host && strcmp(generation, sandbox_generation(w->sandbox)) == 0 &&
-           strcmp(host, w->host) == 0 &&
+           strcmp(host, w->host) == 0 && json_is_true(json_object_get(network, "rule_asks")) &&
            json_integer_value(json_object_get(network, "port")) == w->wider.rules[0].port &&
            json_integer_value(json_object_get(network, "for_seconds")) == w->for_s;
 }
@@ -349,6 +434,11 @@ static int ask_or_go_on(struct widening *w, struct error *err)
 {
     struct approval *open = find_question(w, APPROVAL_PENDING);
     struct approval *granted = open ? NULL : find_question(w, APPROVAL_APPROVED);
+    /* The control plane that heard the no may have died before the sandbox's row had it. */
+    if (!open && !granted && find_question(w, APPROVAL_REJECTED)) {
+        deny_for_good(w);
+        return 0;
+    }
     if (granted) {
         w->terms.approval_id = xstrdup(approval_id(granted));
         return use_grant(w, err);
@@ -361,23 +451,79 @@ static int ask_or_go_on(struct widening *w, struct error *err)
 
 /* --- the way */
 
-/* 1: it waits for a person. */
+static int widening_ask(struct widening *w, struct error *err)
+{
+    if (w->asks)
+        return ask_or_go_on(w, err);
+    return w->terms.approval_id ? use_grant(w, err) : ask_person(w, err);
+}
+
+static void on_narrowed(void *data, const struct error *err)
+{
+    struct widening *w = weak_unref(data);
+    struct error late = {0};
+    if (!w)
+        return;
+    strv_free(steal_ptr(w->allow));
+    strv_free(steal_ptr(w->deny));
+    strv_free(steal_ptr(w->drop));
+    w->drop_all = false;
+    if (!err && !w->fn)
+        error_set(&late, ERROR_CONFLICT, 0, "its caller has left");
+    if (err || !w->fn || widening_ask(w, &late) < 0)
+        widening_end(w, err ? err : &late);
+}
+
+/* Whatever needs no person holds at once, and only the rule that widens waits: what is taken away
+ * does not wait for a yes to something else, and a yes brings nothing back that was taken away
+ * meanwhile. */
+static int widening_wait(struct widening *w, struct error *err)
+{
+    struct network_change change = {w->allow, w->deny, w->drop, w->drop_all};
+    if (!strv_length(w->allow) && !strv_length(w->deny) && !strv_length(w->drop) && !w->drop_all)
+        return widening_ask(w, err);
+    int r = record_change(w, &change, err);
+    if (r < 0)
+        return r;
+    struct weak *weak = weak_ref(&w->weak, w);
+    r = sandbox_change_network(w->sandbox, &change, on_narrowed, weak, err);
+    if (r < 0)
+        weak_unref(weak);
+    return r;
+}
+
+/* A call that comes again with its grant names rules that went when it came first. */
+static void forget_dropped(struct widening *w)
+{
+    char **kept = w->drop;
+    for (char **word = w->drop; word && *word; word++) {
+        struct error ignored = {0};
+        char *const one[] = {*word, NULL};
+        struct network_change change = {.drop = one};
+        if (sandbox_check_network(w->sandbox, &change, &ignored) < 0)
+            free(*word);
+        else
+            *kept++ = *word;
+    }
+    if (kept)
+        *kept = NULL;
+}
+
+/* 1: it waits for a person, and may have ended already. */
 static int widening_begin(struct widening *w, struct error *err)
 {
+    if (w->terms.approval_id)
+        forget_dropped(w);
     struct network_change change = {w->allow, w->deny, w->drop, w->drop_all};
     int r = sandbox_check_network(w->sandbox, &change, err);
     r = r < 0 ? r : find_wider(w, err);
-    if (r < 0 || !w->wider.n)
+    if (r < 0 || !w->widens)
         return r;
     set_call(w);
     r = widening_decide(w, err);
-    if (r >= 0 && w->asks) {
-        r = ask_or_go_on(w, err);
-        return r < 0 ? r : 1;
-    }
-    if (r < 0 || (w->decision.rules.verdict != VERDICT_ASK && !w->terms.approval_id))
+    if (r < 0 || (!w->asks && w->decision.rules.verdict != VERDICT_ASK && !w->terms.approval_id))
         return r;
-    r = w->terms.approval_id ? use_grant(w, err) : ask_person(w, err);
+    r = widening_wait(w, err);
     return r < 0 ? r : 1;
 }
 
@@ -406,15 +552,12 @@ struct widening *network_change_start(const struct widening_request *req, networ
 {
     struct error err = {0};
     struct widening *w = widening_new(req, fn, data);
-    int r = widening_begin(w, &err);
-    if (r > 0)
-        return w;
-    if (r < 0) {
-        widening_end(w, &err);
-        return NULL;
-    }
     struct weak *here = weak_ref(&w->weak, w);
-    widening_apply(w);
+    int r = widening_begin(w, &err);
+    if (r < 0)
+        widening_end(w, &err);
+    else if (r == 0)
+        widening_apply(w);
     return weak_unref(here);
 }
 

@@ -89,10 +89,14 @@ static int record_act(struct audit *a, const struct audit_record *r, struct erro
 }
 
 int run_record_sandbox(struct audit *a, struct sandbox *sb, const struct identity *who,
-                       const char *what, struct error *err)
+                       const char *what, json_t *details, struct error *err)
 {
-    struct audit_record r = {
-        .kind = "sandbox", .who = who, .sandbox = sandbox_id(sb), .outcome = what};
+    _cleanup_json_ json_t *owned = details;
+    struct audit_record r = {.kind = "sandbox",
+                             .who = who,
+                             .sandbox = sandbox_id(sb),
+                             .outcome = what,
+                             .details = owned};
     return record_act(a, &r, err);
 }
 

@@ -132,7 +132,7 @@ void run_on_input(void *data, void **state, const char *bytes, size_t len);
 /* Put on record, before it is done, what a caller does to a sandbox or to a command in it. The
  * audit may be NULL. Takes details, which may be NULL. Negative: it must not be done. */
 int run_record_sandbox(struct audit *a, struct sandbox *sb, const struct identity *who,
-                       const char *what, struct error *err);
+                       const char *what, json_t *details, struct error *err);
 int run_record_steer(struct audit *a, struct exec *e, const struct identity *who, const char *what,
                      json_t *details, struct error *err);
 /* Of input that was taken: how much, and its keyed hash. Ends the stream; NULL is fine. */

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Secrets: what the operator configures, what a key keeps, who sees what, and where no value ever is."""
+import contextlib
 import os
+import sqlite3
 import sys
 import tempfile
 
@@ -130,6 +132,97 @@ def test_a_key_s_secrets_are_there_after_kill_9_of_the_co():
     d.kill_control(headers=auth(TOKEN))
     names = [s["name"] for s in d.get("/v1/secrets", headers=auth(key)).json["secrets"]]
     equal(names, ["openai", "other", "third", "mine"])
+
+
+@test("P31 a secret that is deleted while a sandbox that names it is being made is not in that sandbox's requests")
+def test_a_secret_deleted_meanwhile():
+    d = daemon()
+    key = add(d, "meanwhile")
+    made = 0
+    for i in range(12):
+        equal(put(d, key, "mine", value=f"{OWN}-{i}", hosts=["api.allowed.example"], header="X-T: {}").status, 200)
+        body = json.dumps({"network": {"allow": [{"host": "api.allowed.example"}], "inject": ["mine"], "intercept": True}}).encode()
+        head = f"Host: localhost\r\nAuthorization: Bearer {key}\r\nConnection: close\r\n"
+        one, two = d.connect(), d.connect()
+        one.sendall(f"POST /v1/sandboxes HTTP/1.1\r\n{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        time.sleep(0.0005 * (i % 6))
+        two.sendall(f"DELETE /v1/secrets/mine HTTP/1.1\r\n{head}\r\n".encode())
+        answers = []
+        for s in (one, two):
+            s.settimeout(PATIENCE_S)
+            got = b""
+            while piece := s.recv(65536):
+                got += piece
+            answers.append(got)
+            s.close()
+        check(answers[1].startswith(b"HTTP/1.1 200"), answers[1])
+        if not answers[0].startswith(b"HTTP/1.1 201"):
+            continue
+        made += 1
+        box = json.loads(answers[0].split(b"\r\n\r\n", 1)[1])["id"]
+        wait_for(lambda: f"a secret of a sandbox is gone id={box}" in d.log_text(), f"the sandbox has learned of it, try {i}")
+        equal(d.delete("/v1/sandboxes/" + box, headers=auth(key)).status, 200)
+    check(made or os.geteuid() != 0, "no sandbox was made before the secret was deleted")
+
+
+@test("a secret that was deleted and is put again goes into requests of sandboxes that name it")
+def test_a_secret_that_comes_back():
+    d = daemon()
+    key = add(d, "back")
+    mine = dict(value=OWN, hosts=["api.allowed.example"], header="X-T: {}")
+    equal(put(d, key, "mine", **mine).status, 200)
+    a = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "api.allowed.example"}], "inject": ["mine"], "intercept": True}}, headers=auth(key))
+    if a.status != 201 and os.geteuid() != 0:
+        return
+    equal(a.status, 201, a)
+    running = lambda: sorted(int(p) for p in processes_of(d) if proc_text(p, "comm").strip() == "mas-intercept")
+    before = running()
+    equal(d.delete("/v1/secrets/mine", headers=auth(key)).status, 200)
+    wait_for(lambda: running() and running() != before, "one without secrets")
+    empty = running()
+    equal(put(d, key, "mine", **mine).status, 200)
+    wait_for(lambda: running() and running() != empty, "one that has it again")
+    d.delete("/v1/sandboxes/" + a.json["id"], headers=auth(key))
+
+
+@contextlib.contextmanager
+def no_rows(d):
+    """Nothing can be written to the state database meanwhile."""
+    with contextlib.closing(sqlite3.connect(f"{d.state}/control/state.db", timeout=PATIENCE_S, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        yield
+        db.execute("ROLLBACK")
+
+
+@test("what narrows and cannot be written holds at once, and after kill -9; what widens and cannot be never was")
+def test_rows_that_cannot_be_written():
+    with Daemon("-auth-token", TOKEN, "-secret-hosts", "*.allowed.example", "--idle-ttl", "0") as d:
+        key = add(d, "rows")
+        equal(put(d, key, "old", value=OWN, hosts=["api.allowed.example"]).status, 200)
+        a = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "one.example"}, {"host": "two.example"}]}}, headers=auth(key))
+        equal(a.status, 201, a)
+        box = "/v1/sandboxes/" + a.json["id"]
+        token = d.post(box + "/traffic-tokens", {}, headers=auth(key)).json
+        allowed = lambda: {r["host"] for r in d.get(box + "/network", headers=auth(key)).json["allow"]}
+        narrow = (lambda: d.delete("/v1/secrets/old", headers=auth(key)), lambda: d.delete(f"{box}/traffic-tokens/{token['id']}", headers=auth(key)),
+                  lambda: d.request("PATCH", box + "/network", {"drop": ["two.example"]}, headers=auth(key)))
+        widen = (lambda: put(d, key, "new", value=OWN, hosts=["api.allowed.example"]), lambda: d.post(box + "/traffic-tokens", {}, headers=auth(key)),
+                 lambda: d.request("PATCH", box + "/network", {"allow": [{"host": "new.example", "ports": [80], "for": "1h"}]}, headers=auth(key)))
+        with no_rows(d):
+            for change in narrow + widen:
+                a = change()
+                check(a.status >= 500, a)
+        left = lambda: ([s["name"] for s in d.get("/v1/secrets", headers=auth(key)).json["secrets"]],
+                        d.get(box + "/traffic-tokens", headers=auth(key)).json["tokens"], allowed())
+        equal(left(), ([], [], {"one.example"}))
+
+        def rows():
+            with contextlib.closing(sqlite3.connect(f"file:{d.state}/control/state.db?mode=ro", uri=True)) as db:
+                text = lambda table: " ".join(str(r) for r in db.execute(f"SELECT * FROM {table}"))
+                return " ".join(text(t) for t in ("secret", "traffic_token", "sandbox"))
+        wait_for(lambda: "two.example" not in rows() and token["id"] not in rows() and " old" not in rows(), "it is written in the end")
+        d.kill_control(headers=auth(TOKEN))
+        wait_for(lambda: left() == ([], [], {"one.example"}), "the same after kill -9")
 
 
 @test("a configuration that cannot be meant is refused with the secret's name")

@@ -28,6 +28,7 @@ import socketserver  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 
+from faults import again, once  # noqa: E402
 from guarded import Guarded  # noqa: E402
 from masd import Daemon, check, equal, main, test, wait_for  # noqa: E402
 from mcp import Client  # noqa: E402
@@ -623,6 +624,91 @@ def test_a_thousand_rules():
         if not os.environ.get("MAS_RUNTIME", "").endswith(("gvisor", "microvm")):
             narrow = {"Network": {"Enabled": True, "AllowedHosts": ["one.test"]}}
             equal(mas_result(d.post("/v1/sandbox/execute", {"sandbox_id": box, "tool": shell("one.test"), "policy": narrow})), "200")
+
+
+ASKING = "version: 1\ndefault: allow\nrules:\n  - {id: person, verdict: ask, tool: network, host: [two.test]}\n"
+
+
+def rules_of(d, box):
+    n = d.get(f"/v1/sandboxes/{box}/network").json
+    return {r["host"] for r in n["allow"]}, {r["host"] for r in n["deny"]}
+
+
+@test("P26: the record of a change says what it allows, for how long, what it denies and what it drops")
+def test_changes_are_on_record():
+    with Guarded(ASKING, config=OPEN) as d:
+        box = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "one.test"}, {"host": "other.test"}]}}).json["id"]
+
+        def records():
+            return [r for r in d.records(sandbox=box) if "network" in r.get("details", {})]
+
+        equal(d.request("PATCH", f"/v1/sandboxes/{box}/network", {"deny": [{"host": "mail.test"}], "drop": ["other.test"]}).status, 200)
+        r = records()[-1]
+        equal((r["kind"], r["outcome"]), ("sandbox", "network"), r)
+        n = r["details"]["network"]
+        equal((n["allow"], n["deny"], n["drop"], n["drop_all"]), ([], ["mail.test"], ["other.test"], False), r)
+        check(n["digest"].startswith("sha256:"), n)
+        a = d.request("PATCH", f"/v1/sandboxes/{box}/network", {"allow": [{"host": "asked.test", "ports": [80], "for": "10m"}], "deny": [{"host": "late.test"}]})
+        equal(a.status, 200, a)
+        r = records()[-1]
+        equal(r["kind"], "intent", r)
+        check(r["details"]["network"]["allow"][0].startswith("asked.test:80 until="), r)
+        equal(r["details"]["network"]["deny"], ["late.test"], r)
+        equal(d.request("PATCH", f"/v1/sandboxes/{box}/network", {"mode": "none"}).status, 200)
+        equal(records()[-1]["details"]["network"]["drop_all"], True)
+
+
+@test("what is taken away in one change with what a person is asked about is gone at once, and the yes brings nothing back")
+def test_narrowing_waits_for_nobody():
+    with Guarded(ASKING, config=OPEN) as d:
+        box = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "one.test"}, {"host": "other.test"}]}}).json["id"]
+        path = f"/v1/sandboxes/{box}/network"
+        wider = {"host": "two.test", "ports": [80], "for": "10m"}
+        body = {"allow": [{"host": "one.test"}, wider], "deny": [{"host": "mail.test"}], "drop": ["other.test"]}
+        a = d.request("PATCH", path, body)
+        equal(a.status, 202, a)
+        equal(rules_of(d, box), ({"one.test"}, {"mail.test"}), "while a person is asked")
+        equal(d.post(f"/v1/approvals/{a.json['approval_id']}/approve", {}).status, 200)
+        a = d.request("PATCH", path, body, headers={"X-Mas-Approval-Id": a.json["approval_id"]})
+        equal(a.status, 200, a)
+        equal(rules_of(d, box), ({"one.test", "two.test"}, {"mail.test"}))
+        equal(d.request("PATCH", path, {"drop": ["two.test:80"]}).status, 200)
+        answers = []
+        waiting = {"allow": [{"host": "one.test"}, wider]}
+        t = threading.Thread(target=lambda: answers.append(d.request("PATCH", path, waiting, headers={"X-Mas-Approval": "wait"})), daemon=True)
+        t.start()
+        pending = lambda: d.get("/v1/approvals?status=pending").json["approvals"]
+        wait_for(pending, "the question")
+        equal(d.request("PATCH", path, {"drop": ["one.test"]}).status, 200)
+        equal(d.post(f"/v1/approvals/{pending()[0]['id']}/approve", {}).status, 200)
+        t.join(120)
+        equal([a.status for a in answers], [200], answers)
+        equal(rules_of(d, box)[0], {"two.test"}, "what was dropped meanwhile stays so")
+        a = d.request("PATCH", path, {"mode": "none", "allow": [dict(wider, ports=[8080])]})
+        if a.status == 202:
+            equal(rules_of(d, box)[0] - {"two.test"}, set())
+
+
+@test("a person's no to a rule that asks holds when the control plane dies before, and between its record and the sandbox's")
+def test_a_no_outlives_the_control_plane():
+    for fault, kill in ((None, True), ("approval.recorded:2", False)):
+        more = {"env": {"MAS_FAULT": fault}} if fault else {}
+        with Guarded("version: 1\ndefault: allow\nrules: []\n", "--debug-endpoints", config=OPEN, **more) as d:
+            box = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "asked.test", "ask": True}, {"host": "one.test"}]}}).json["id"]
+            equal(silent(status, d, box, "http://asked.test/"), "403")
+            asked = lambda: again(d, "GET", "/v1/approvals").json["approvals"]
+            wait_for(asked, "the question")
+            if kill:
+                d.kill_control()
+            again_ready = lambda: again(d, "GET", f"/v1/sandboxes/{box}").json.get("state") == "ready"
+            wait_for(again_ready, "the sandbox again")
+            once(d, "POST", f"/v1/approvals/{asked()[0]['id']}/reject", {})
+            wait_for(lambda: asked()[0]["status"] == "rejected", "the no")
+            wait_for(again_ready, "the sandbox again")
+            for _ in range(3):
+                equal(silent(status, d, box, "http://asked.test/"), "403", fault)
+            wait_for(lambda: "asked.test" in rules_of(d, box)[1] or any("asked.test" in h for h in rules_of(d, box)[1]), "it is denied")
+            equal([a["status"] for a in asked()], ["rejected"], "it is not asked about again")
 
 
 # --- what is told of them
