@@ -56,6 +56,11 @@ void handle_network_change(struct api_request *req);
 
 void handle_sandbox_pause(struct api_request *req);
 void handle_sandbox_resume(struct api_request *req);
+void handle_sandbox_snapshot(struct api_request *req); /* snapshots.c */
+void handle_sandbox_fork(struct api_request *req);
+void handle_sandbox_restore(struct api_request *req);
+void handle_snapshot_list(struct api_request *req);
+void handle_snapshot_delete(struct api_request *req);
 void handle_refused(struct api_request *req);
 /* execs.c */
 void handle_run(struct api_request *req);

@@ -13,7 +13,8 @@ extern const struct member body_sbx_create[], body_sbx_exec[];
 extern const struct member body_actions_validate[], body_actions_submit[], body_actions_approve[];
 extern const struct member body_run[], body_sandbox[], body_exec[], body_signal[], body_resize[];
 extern const struct member body_mkdir[], body_move[], body_pull[], body_key[], body_decision[],
-    body_secret[], body_traffic[], body_traffic_link[];
+    body_secret[], body_traffic[], body_traffic_link[], body_snapshot[], body_fork[],
+    body_restore[];
 extern const struct member body_attach[], body_network[];
 
 extern const struct member query_stream[], query_list[], query_logs[], query_stdin[],

@@ -101,9 +101,10 @@ json_t *view_runtimes(struct runtime_host *host)
     for (size_t i = 0; runtimes[i]; i++) {
         struct runtime_report report = {0};
         runtimes[i]->probe(runtimes[i], host, &report);
-        json_t *o = json_pack("{s:s, s:s, s:b, s:s, s:b}", "name", runtimes[i]->name, "summary",
-                              runtimes[i]->summary, "available", report.available, "isolation",
-                              isolation_name(runtimes[i]->isolation), "pause", report.pause);
+        json_t *o = json_pack("{s:s, s:s, s:b, s:s, s:b, s:b}", "name", runtimes[i]->name,
+                              "summary", runtimes[i]->summary, "available", report.available,
+                              "isolation", isolation_name(runtimes[i]->isolation), "pause",
+                              report.pause, "snapshots", report.snapshots);
         if (*report.version)
             json_object_set_new(o, "version", json_message(report.version));
         if (*report.why)

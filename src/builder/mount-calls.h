@@ -5,11 +5,19 @@
 #include <sys/mount.h>
 
 #ifndef __GLIBC__
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define OPEN_TREE_CLONE         1
+#define OPEN_TREE_CLOEXEC       O_CLOEXEC
 #define MOVE_MOUNT_F_EMPTY_PATH 0x4
 #define MOVE_MOUNT_T_EMPTY_PATH 0x40
+
+static inline int open_tree(int fd, const char *path, unsigned flags)
+{
+    return (int)syscall(SYS_open_tree, fd, path, flags);
+}
 
 static inline int move_mount(int from_fd, const char *from, int to_fd, const char *to,
                              unsigned flags)

@@ -24,6 +24,7 @@ struct args {
     /* Lists are NULL when not given; their strings are borrowed. */
     char **env, **allow_host, **deny_host, **limit, **accept_weaker, **file, **quota, **skip;
     long timeout; /* seconds; 0 when not given */
+    long count;   /* 0 when not given */
     bool sync, stream, stream_raw, keep, follow, recursive, json, clean, show, strip, print, yes,
         undo;
 

@@ -13,7 +13,8 @@
 /* In the order in which help lists them. */
 #define EACH_VERB(verb)                                                                            \
     verb(run) verb(shell) verb(cp) verb(ls) verb(logs)                                             \
-    verb(create) verb(exec) verb(status) verb(pause) verb(resume) verb(port_forward) verb(delete)  \
+    verb(create) verb(exec) verb(status) verb(pause) verb(resume) verb(snapshot) verb(fork)       \
+    verb(restore) verb(port_forward) verb(delete)                                                  \
     verb(exec_status) verb(exec_cancel) verb(net)                                                  \
     verb(validate) verb(image) verb(keys) verb(policy) verb(audit) verb(mcp) verb(hook)            \
     verb(approvals) verb(events) verb(doctor) verb(setup) verb(upgrade) verb(completion)           \

@@ -331,6 +331,7 @@ const struct config_key config_keys[] = {
              "how long a finished command's status and output are kept"),
     INT(max_execs, manager.max_execs, "4096", 1, 1000000, "running commands in all sandboxes"),
     INT(max_execs_per_sandbox, manager.max_execs_per_sandbox, "256", 1, 1024, "running commands in one sandbox"),
+    INT(max_snapshots, manager.max_snapshots, "8", 0, 1024, "snapshots that one key may have"),
     INT(max_exec_list, api.max_exec_list, "10000", 1, 1000000, "commands that one listing of a sandbox shows, the oldest first; the others are left out"),
     SIZE(max_stdin_queue, manager.max_stdin_queue, "1Mi", 4 * KIB, GIB, "input that a command has not read yet; over it: 429"),
     INT(max_idempotency_keys, api.max_idempotency_keys, "10000", 1, 1000000, "idempotency keys that are remembered at a time; over it: 429"),

@@ -100,25 +100,43 @@ static void await_order(struct guest *g)
 }
 
 /* A copy of a machine has the random numbers and the clock of the moment in which it was kept. */
-static void renew_randomness(struct guest *g)
+static void renew_randomness(struct guest *g, uint8_t seed[GUEST_SEED_SIZE])
 {
     struct {
         struct rand_pool_info info;
         uint8_t seed[GUEST_SEED_SIZE];
     } pool = {.info = {.entropy_count = GUEST_SEED_SIZE * 8, .buf_size = GUEST_SEED_SIZE}};
-    memcpy(pool.info.buf, g->order.seed, GUEST_SEED_SIZE);
+    memcpy(pool.info.buf, seed, GUEST_SEED_SIZE);
     _cleanup_close_ int fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
     if (fd < 0 || ioctl(fd, RNDADDENTROPY, &pool) < 0 || ioctl(fd, RNDRESEEDCRNG) < 0)
         guest_give_up(g, "renew the guest's random numbers", errno);
-    explicit_bzero(g->order.seed, sizeof(g->order.seed));
+    explicit_bzero(seed, GUEST_SEED_SIZE);
+    explicit_bzero(&pool, sizeof(pool));
 }
 
-static void renew_clock(struct guest *g)
+static void renew_clock(struct guest *g, int64_t realtime_ns)
 {
-    const struct timespec now = {g->order.realtime_ns / 1000000000,
-                                 g->order.realtime_ns % 1000000000};
+    const struct timespec now = {realtime_ns / 1000000000, realtime_ns % 1000000000};
     if (clock_settime(CLOCK_REALTIME, &now) < 0)
         guest_give_up(g, "set the guest's clock", errno);
+}
+
+/* The random numbers come first: nothing that is new here may be drawn from the old ones. */
+void guest_renew(struct guest *g, uint32_t connections)
+{
+    struct guest_renewal r;
+    struct guest_message renewed = {.news = GUEST_RENEWED, .connection = connections};
+    receive_exactly(g, &r, sizeof(r));
+    if (r.magic != GUEST_MAGIC)
+        guest_power_off();
+    renew_randomness(g, r.seed);
+    renew_clock(g, r.realtime_ns);
+    memcpy(g->order.mark, r.mark, sizeof(g->order.mark));
+    int e = guest_renew_boot_id(g);
+    if (e < 0)
+        guest_give_up(g, "renew the guest's boot id", -e);
+    guest_restart_lines(g);
+    guest_send(g, &renewed);
 }
 
 /* --- the runner */
@@ -253,8 +271,8 @@ void guest_main(void)
     guest_vsock_settle(&g);
     guest_open_disk(&g, FIRST_ID, FIRST_ID + (g.order.child.flags & PLAN_TOOL_NOBODY ? 2 : 1));
     guest_open_image(&g, FIRST_ID);
-    renew_randomness(&g);
-    renew_clock(&g);
+    renew_randomness(&g, g.order.seed);
+    renew_clock(&g, g.order.realtime_ns);
     start_runner(&g);
     if (vsock)
         guest_vsock_start_clients(&g);

@@ -18,10 +18,12 @@ struct guest {
     struct sock_filter filter[GUEST_FILTER_MAX];
     pid_t runner;
     int runner_pidfd;
-    int stream_fd;  /* our end of the runner's connection */
-    int channel_fd; /* where it gets later ones */
-    int disk_fd;    /* a detached mount for the sandbox, or -1: in memory */
-    int image_fd;   /* the same of its image, or -1: the machine's own root */
+    int stream_fd;    /* our end of the runner's connection */
+    int channel_fd;   /* where it gets later ones */
+    int disk_fd;      /* a detached mount for the sandbox, or -1: in memory */
+    int image_fd;     /* the same of its image, or -1: the machine's own root */
+    pid_t lines;      /* the process of lines.c */
+    bool has_boot_id; /* of its own (boot-id.c) */
 };
 
 /* Says why there is no sandbox, and ends the machine. */
@@ -44,8 +46,15 @@ void guest_open_disk(struct guest *g, uid_t runner_id, uid_t tool_id);
 /* The same: its image, if it has one, whose files show as those of the ids from first_id on. */
 void guest_open_image(struct guest *g, uid_t first_id);
 
+/* guest.c: mas-vmm says that this machine is a copy: new random numbers, the time, another mark. */
+void guest_renew(struct guest *g, uint32_t connections);
+
+/* boot-id.c: another one than the kernel's. 0 or -errno. */
+int guest_renew_boot_id(struct guest *g);
+
 /* lines.c: the process that gives the runner its other connections. */
 void guest_start_lines(struct guest *g);
+void guest_restart_lines(struct guest *g);
 
 /* vsock.c: instead of serial ports, where the kernel's line has the word. Listens, and waits for
  * the control connection; false: there is no vsock. */

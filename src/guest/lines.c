@@ -2,7 +2,9 @@
 /* A process of its own beside the guest's first: takes the connections that mas-vmm has from the
  * machine's vsock socket and gives them to the runner, which tells JSON lines and frames apart. */
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -38,7 +40,17 @@ static void __attribute__((noreturn)) serve_lines(struct guest *g)
 
 void guest_start_lines(struct guest *g)
 {
-    if (fork() == 0)
+    g->lines = fork();
+    if (g->lines == 0)
         serve_lines(g);
-    close(g->lines_fd);
+}
+
+/* Its clients are those of the machine that this one is a copy of. */
+void guest_restart_lines(struct guest *g)
+{
+    if (g->lines > 0) {
+        kill(g->lines, SIGKILL);
+        waitpid(g->lines, NULL, 0);
+    }
+    guest_start_lines(g);
 }

@@ -124,10 +124,13 @@ int guest_serve(struct guest *g)
             {.fd = there ? g->stream_fd : -1,
              .events = (short)((pump_has_room(&l.out) ? POLLIN : 0) | (stuck ? POLLOUT : 0))},
             {.fd = ended ? -1 : g->runner_pidfd, .events = POLLIN},
+            {.fd = ended ? -1 : g->ctl_fd, .events = POLLIN},
         };
-        int n = poll(fds, 3, ended ? LAST_WORDS_MS : -1);
+        int n = poll(fds, 4, ended ? LAST_WORDS_MS : -1);
         if ((n < 0 && errno != EINTR) || (n == 0 && ended) || !port_turn(&l, fds[0].revents))
             break;
+        if (fds[3].revents & POLLIN)
+            guest_renew(g, l.connection);
         if (there && fds[1].revents & (POLLIN | POLLHUP) && pump_has_room(&l.out))
             collect(&l);
         stuck = deliver(&l);

@@ -8,3 +8,7 @@
 #define CHANNEL_API        "a" /* for mas-vmm: a socket that leads to the emulator's control socket */
 #define CHANNEL_LOG        "o" /* for mas-vmm: the operator's file for the guest's console */
 #define CHANNEL_METRICS    "m" /* for mas-vmm: the operator's file for what Firecracker counts */
+/* For mas-vmm, each with two or three files (proto/vm.h): where the machine is to be kept, and what
+ * it is to go back to. It answers with a struct vm_answer. */
+#define CHANNEL_SAVE   "k"
+#define CHANNEL_RETURN "b"

@@ -10,12 +10,13 @@
  * nothing that a tool or a caller sends is taken for it. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/machine.h"
 #include "proto/order.h"
 
-#define GUEST_MAGIC      0x3175677361736d01ull
+#define GUEST_VERSION    2 /* one more with each change of what either side says or means */
 #define GUEST_MARK_SIZE  32
 #define GUEST_SEED_SIZE  64
 #define GUEST_FILTER_MAX 4096 /* instructions */
@@ -44,13 +45,14 @@ enum guest_news {
     GUEST_STARTED,   /* the runner runs; or failure.error, and the guest ends */
     GUEST_CLOSED,    /* the runner closed the connection with this number */
     GUEST_ENDED,     /* the runner is gone, and so will be the guest */
+    GUEST_RENEWED,   /* it is another machine now; connection: how many it has had */
     _GUEST_NEWS_END,
 };
 
 struct guest_message {
     uint64_t magic;
     uint32_t news;       /* enum guest_news */
-    uint32_t connection; /* of GUEST_CLOSED: the first is 1 */
+    uint32_t connection; /* of GUEST_CLOSED: the first is 1; of GUEST_RENEWED */
     int32_t wait_status; /* of GUEST_ENDED */
     uint32_t landlock_abi;
     struct child_failure failure;
@@ -67,3 +69,21 @@ struct guest_order {
     struct user_limits user_limits;
     struct child_order child;
 };
+
+/* To a guest whose runner runs, in a machine that is a copy: what no two machines may have in
+ * common. */
+struct guest_renewal {
+    uint64_t magic;
+    uint8_t mark[GUEST_MARK_SIZE];
+    uint8_t seed[GUEST_SEED_SIZE];
+    int64_t realtime_ns;
+};
+
+/* Every record begins with it. A guest whose initramfs is of another build has another one, so that
+ * it is refused before it is sent an order that it would misread: the shapes of what is sent are
+ * part of it, beside the version. */
+#define GUEST_SHAPE                                                                                \
+    (sizeof(struct guest_order) * 65599 + sizeof(struct guest_message) * 8191 +                    \
+     sizeof(struct guest_renewal) * 511 + sizeof(struct child_order) * 127 +                       \
+     offsetof(struct child_order, limits) * 31 + _PLAN_FLAGS_END * 7 + _WALL_MAX)
+#define GUEST_MAGIC (0x6d61730000000000ull | (uint64_t)GUEST_VERSION << 32 | (uint32_t)GUEST_SHAPE)

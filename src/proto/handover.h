@@ -21,9 +21,9 @@
  * living sandboxes. Another major is refused by name. A minor adds operations, flags and events to
  * records of the same size; what one side does not know of the other's it refuses, one by one. */
 #ifndef PROTOCOL_MAJOR /* a test builds another */
-#define PROTOCOL_MAJOR 6
+#define PROTOCOL_MAJOR 7
 #endif
-#define PROTOCOL_MINOR 1
+#define PROTOCOL_MINOR 0
 
 #define HANDOVER_LISTENERS_MAX 64
 #define HANDOVER_CONFIG_MAX    (16 * 1024 * 1024) /* bytes of a configuration */

@@ -136,6 +136,19 @@ static bool image_ok(const char *hex)
     return !hex[0] || strspn(hex, "0123456789abcdef") == PLAN_IMAGE_SIZE - 1;
 }
 
+/* It is a file name, too. */
+static bool snapshot_ok(const struct plan *p)
+{
+    return is_terminated(p->snapshot, sizeof(p->snapshot)) &&
+           (!p->snapshot[0] ||
+            strspn(p->snapshot, "abcdefghijklmnopqrstuvwxyz0123456789") == PLAN_SNAPSHOT_SIZE - 1);
+}
+
+static bool op_needs_snapshot(uint32_t op)
+{
+    return op == PLAN_SAVE || op == PLAN_LOAD || op == PLAN_RETURN || op == PLAN_DROP;
+}
+
 static int mount_check(const struct plan_mount *m, unsigned i, char *why, unsigned size)
 {
     if (!is_terminated(m->subpath, sizeof(m->subpath)) ||
@@ -172,6 +185,8 @@ static int create_check(const struct plan *p, char *why, unsigned size)
     if (p->flags & PLAN_VM &&
         (p->flags & (PLAN_PROCESS | PLAN_LANDLOCK) || p->backend || p->n_mounts))
         return plan_refuse(why, size, "a virtual machine has no directory of the host's");
+    if (p->snapshot[0] && !(p->flags & PLAN_VM))
+        return plan_refuse(why, size, "only a virtual machine can be a copy");
     if (!(p->flags & PLAN_ADDRESSES) && p->n_ranges)
         return plan_refuse(why, size, "networks without a way out by address");
     if (p->flags & PLAN_ADDRESSES && ranges_check(p, why, size) < 0)
@@ -213,7 +228,7 @@ static int sign_check(const struct plan_sign *s, char *why, unsigned size)
 static bool op_needs_id(uint32_t op)
 {
     return op != PLAN_LIST && op != PLAN_PROBE && op != PLAN_POLICY && op != PLAN_SIGN &&
-           op != PLAN_UPGRADE;
+           op != PLAN_UPGRADE && op != PLAN_LOAD && op != PLAN_DROP;
 }
 
 int plan_check(const struct plan *p, char *why, unsigned size)
@@ -232,6 +247,9 @@ int plan_check(const struct plan *p, char *why, unsigned size)
         return plan_refuse(why, size, "unterminated id");
     if ((op_needs_id(p->op) || p->id[0]) && !id_ok(p->id))
         return plan_refuse(why, size, "malformed id");
+    if (!snapshot_ok(p) || (op_needs_snapshot(p->op) && !p->snapshot[0]))
+        return plan_refuse(why, size, "snapshot is not a name of %d letters and digits",
+                           PLAN_SNAPSHOT_SIZE - 1);
     if (p->op == PLAN_SIGN)
         return sign_check(&p->sign, why, size);
     if (p->op == PLAN_NETWORK)

@@ -16,12 +16,13 @@
 #include "proto/limit.h"
 #include "proto/net.h"
 
-#define PLAN_VERSION    PROTOCOL_MAJOR /* in every record */
-#define PLAN_ID_SIZE    72 /* canonical sandbox id with NUL: [a-z0-9-], starts with a letter */
-#define PLAN_PATH_SIZE  256
-#define PLAN_MOUNTS_MAX 8
-#define PLAN_PTYS_MAX   64 /* per sandbox; the host has 4096 (kernel.pty.max) for all users */
-#define PLAN_IMAGE_SIZE 65 /* a SHA-256 in lower-case hexadecimal, with NUL */
+#define PLAN_VERSION       PROTOCOL_MAJOR /* in every record */
+#define PLAN_ID_SIZE       72 /* canonical sandbox id with NUL: [a-z0-9-], starts with a letter */
+#define PLAN_PATH_SIZE     256
+#define PLAN_MOUNTS_MAX    8
+#define PLAN_PTYS_MAX      64 /* per sandbox; the host has 4096 (kernel.pty.max) for all users */
+#define PLAN_IMAGE_SIZE    65 /* a SHA-256 in lower-case hexadecimal, with NUL */
+#define PLAN_SNAPSHOT_SIZE 33 /* as many of a-z and 0-9, with NUL */
 
 enum plan_op {
     PLAN_CREATE = 1, /* reply carries the runner connection as fds[0] */
@@ -43,6 +44,12 @@ enum plan_op {
                        of the reply takes connections (proto/intercept.h). With the plan comes a
                        sealed memory file of struct intercept_pairs */
     PLAN_NETWORK,   /* other ranges for a sandbox that has a network by address, all at once */
+    PLAN_SAVE,      /* keeps a virtual machine as it is now, which goes on, in files that are called
+                       plan.snapshot; reply.disk_used_bytes is their size */
+    PLAN_LOAD,      /* brings these files into memory; to be done before a PLAN_CREATE or a
+                       PLAN_RETURN with their name, and soon before */
+    PLAN_RETURN,    /* a machine goes back to what they have; the reply is that to PLAN_CONNECT */
+    PLAN_DROP,      /* removes them; unknown name: 0, too */
     _PLAN_OP_MAX,
 };
 
@@ -149,8 +156,9 @@ struct plan {
     struct limits limits;
     uint8_t weaker[16];
     char hostname[64];
-    char workdir[PLAN_PATH_SIZE]; /* inside; "" is /workspace */
-    char image[PLAN_IMAGE_SIZE];  /* digest of a stored image; "" is the host's view */
+    char workdir[PLAN_PATH_SIZE];      /* inside; "" is /workspace */
+    char image[PLAN_IMAGE_SIZE];       /* digest of a stored image; "" is the host's view */
+    char snapshot[PLAN_SNAPSHOT_SIZE]; /* what a machine is a copy of; "": it is new */
     struct plan_mount mounts[PLAN_MOUNTS_MAX];
     struct plan_sign sign;
     uint32_t n_ranges; /* with PLAN_ADDRESSES, and of PLAN_NETWORK */
@@ -174,6 +182,7 @@ enum host_features {
     FEATURE_FREEZER = 16,
     FEATURE_VM = 32,               /* there are an emulator and what a machine starts from */
     FEATURE_RESTORED = 64,         /* of a sandbox: its machine is a copy of one that had booted */
+    FEATURE_SAVES = 128,           /* machines can be kept by PLAN_SAVE */
     FEATURE_FIRECRACKER = 1 << 30, /* of a sandbox: that runs its machine, and not QEMU */
 };
 #define FEATURE_OCI(backend) (256u << (backend)) /* its program is there, and we may use it */

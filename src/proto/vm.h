@@ -20,7 +20,15 @@ enum vm_origin {
     VM_KEPT,     /* and as soon as it can take an order, it is kept in the files, which are sealed
                     against writes then; the machine goes on as a copy */
     VM_RESTORED, /* it is a copy of what such a machine kept */
+    VM_COPIED,   /* it is a copy of a machine that was a caller's, whose runner runs; after the
+                    other files comes that of its disk, with child_order.disk_from_fd */
     _VM_ORIGIN_MAX,
+};
+
+/* Over the channel, of CHANNEL_SAVE and CHANNEL_RETURN. */
+struct vm_answer {
+    int32_t error; /* 0 or an errno */
+    char text[160];
 };
 
 struct vm_start {

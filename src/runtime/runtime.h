@@ -77,10 +77,16 @@ struct runtime_events {
 struct runtime_report {
     bool available;
     bool pause;             /* it has freeze, and the host lets it work */
+    bool snapshots;         /* the same of save */
     char why[256];          /* where not available, or what is missing */
     char version[64];       /* of the program behind it; "" when there is none, or not known yet */
     struct effective walls; /* by[] only: what it would enforce */
 };
+
+/* What was asked of a snapshot is done, or err says why not. bytes: of a save, what it takes on the
+ * disk. runner_fd: of a return, a fresh connection to the runner, taken by the callee; else -1. */
+typedef void (*runtime_snapshot_fn)(void *data, const struct error *err, uint64_t bytes,
+                                    int runner_fd);
 
 /* Functions get the table they were found in, so that one serves many runtimes. */
 struct runtime_ops {
@@ -126,6 +132,17 @@ struct runtime_ops {
     int (*change_addresses)(struct runtime_instance *in, const struct spec *spec,
                             void (*cb)(void *data, const struct error *err), void *data,
                             struct error *err);
+    /* Optional, all four or none. A snapshot's name is PLAN_SNAPSHOT_SIZE - 1 of a-z and 0-9.
+     * cb comes once, later. */
+    /* Keeps all of a sandbox, its processes and their memory included; it goes on. */
+    void (*save)(struct runtime_instance *in, const char *name, runtime_snapshot_fn cb, void *data);
+    /* To be called before a start() with the name in the spec, or go_back(). */
+    void (*load)(struct runtime_host *host, const char *name, runtime_snapshot_fn cb, void *data);
+    /* The sandbox becomes what was kept; its connection to the runner is lost meanwhile. */
+    void (*go_back)(struct runtime_instance *in, const char *name, runtime_snapshot_fn cb,
+                    void *data);
+    /* Removes it; also what is not there. */
+    void (*drop)(struct runtime_host *host, const char *name, runtime_snapshot_fn cb, void *data);
 };
 
 /* What runtimes stand on. Owned by the daemon. */

@@ -30,6 +30,7 @@ void spec_done(struct spec *s)
     strv_free(s->image_env);
     free(s->image_workdir);
     strv_free(s->image_names);
+    free(s->snapshot);
     spec_init(s);
 }
 
@@ -43,6 +44,7 @@ void spec_copy(struct spec *dst, const struct spec *src)
     dst->image_env = src->image_env ? strv_copy(src->image_env) : NULL;
     dst->image_names = src->image_names ? strv_copy(src->image_names) : NULL;
     dst->image_workdir = src->image_workdir ? xstrdup(src->image_workdir) : NULL;
+    dst->snapshot = src->snapshot ? xstrdup(src->snapshot) : NULL;
     dst->env = strv_copy(src->env);
     dst->hosts = strv_copy(src->hosts);
     dst->cidrs = strv_copy(src->cidrs);

@@ -43,6 +43,7 @@ struct spec {
     char **inject;  /* with intercept: names of the secrets */
     char **intercept_hosts; /* of these, as rules of the gateway's (sandbox/intercept.c) */
     char **denied_hosts;    /* with network: those that it may not, although hosts names them */
+    char *snapshot; /* it is a copy of what is kept by this name (runtime_ops.save), or NULL */
 };
 
 /* Whether commands reach anything by address. */

@@ -121,6 +121,8 @@ static int plan_fill(const struct runtime_host *host, const char *id, const stru
         r = error_field(err, "image", "image '%s' has not been resolved", s->image);
     if (r >= 0 && s->image_digest)
         r = set_text(p->image, sizeof(p->image), s->image_digest, "image", err);
+    if (r >= 0 && s->snapshot)
+        r = set_text(p->snapshot, sizeof(p->snapshot), s->snapshot, "snapshot", err);
     if (r >= 0 && spec_has_addresses(s)) {
         p->flags |= PLAN_ADDRESSES;
         r = plan_ranges_fill(s, p, err);
@@ -173,6 +175,9 @@ static enum error_code start_error_code(const struct plan_reply *reply)
     case EHOSTDOWN: /* a container engine that does not answer */
     case ERRNO_NO_JIT_MEMORY:
         return ERROR_UNAVAILABLE;
+    case EBUSY:
+    case ESTALE: /* a snapshot of which nothing can be made any more */
+        return ERROR_CONFLICT;
     case EAGAIN:
     case EMFILE:
     case ENFILE:
@@ -424,4 +429,58 @@ int warden_instance_change_addresses(struct runtime_instance *in, const struct s
     memcpy(plan.id, in->id, sizeof(plan.id));
     warden_client_send(in->host->warden, &plan, on_addresses_changed, call);
     return 0;
+}
+
+struct snapshot_call {
+    runtime_snapshot_fn cb;
+    void *data;
+};
+
+static void on_snapshot_answer(void *data, const struct plan_reply *reply, int fd)
+{
+    struct snapshot_call *call = data;
+    struct error err = {0};
+    bool failed = !reply || reply->error;
+    if (failed) {
+        set_start_error(&err, reply);
+        fd_close(&fd);
+    }
+    call->cb(call->data, failed ? &err : NULL, failed ? 0 : reply->disk_used_bytes, fd);
+    free(call);
+}
+
+/* id: of the sandbox, or NULL. */
+static void send_snapshot_plan(struct runtime_host *host, enum plan_op op, const char *id,
+                               const char *name, runtime_snapshot_fn cb, void *data)
+{
+    struct plan plan = {.op = op};
+    struct snapshot_call *call = new0(struct snapshot_call);
+    *call = (struct snapshot_call){cb, data};
+    snprintf(plan.id, sizeof(plan.id), "%s", id ? id : "");
+    snprintf(plan.snapshot, sizeof(plan.snapshot), "%s", name);
+    warden_client_send(host->warden, &plan, on_snapshot_answer, call);
+}
+
+void warden_instance_save(struct runtime_instance *in, const char *name, runtime_snapshot_fn cb,
+                          void *data)
+{
+    send_snapshot_plan(in->host, PLAN_SAVE, in->id, name, cb, data);
+}
+
+void warden_instance_load(struct runtime_host *host, const char *name, runtime_snapshot_fn cb,
+                          void *data)
+{
+    send_snapshot_plan(host, PLAN_LOAD, NULL, name, cb, data);
+}
+
+void warden_instance_go_back(struct runtime_instance *in, const char *name, runtime_snapshot_fn cb,
+                             void *data)
+{
+    send_snapshot_plan(in->host, PLAN_RETURN, in->id, name, cb, data);
+}
+
+void warden_instance_drop(struct runtime_host *host, const char *name, runtime_snapshot_fn cb,
+                          void *data)
+{
+    send_snapshot_plan(host, PLAN_DROP, NULL, name, cb, data);
 }

@@ -37,6 +37,14 @@ void warden_instance_freeze(struct runtime_instance *in, bool on,
 int warden_instance_change_addresses(struct runtime_instance *in, const struct spec *spec,
                                      void (*cb)(void *data, const struct error *err), void *data,
                                      struct error *err);
+void warden_instance_save(struct runtime_instance *in, const char *name, runtime_snapshot_fn cb,
+                          void *data);
+void warden_instance_load(struct runtime_host *host, const char *name, runtime_snapshot_fn cb,
+                          void *data);
+void warden_instance_go_back(struct runtime_instance *in, const char *name, runtime_snapshot_fn cb,
+                             void *data);
+void warden_instance_drop(struct runtime_host *host, const char *name, runtime_snapshot_fn cb,
+                          void *data);
 /* What all of them have in their tables. */
 #define WARDEN_INSTANCE_OPS                                                                        \
     .start = warden_instance_start, .stop = warden_instance_stop, .adopt = warden_instance_adopt,  \

@@ -83,6 +83,10 @@ void exec_on_state(void *data, uint32_t stream, const struct msg_state *m)
 {
     struct sandbox *sb = data;
     struct error err = {0};
+    if (sb->forgets) { /* of a machine that this one is a copy of */
+        frame_append(runner_out(sb->runner), MSG_FORGET, stream, NULL, 0);
+        return;
+    }
     if (sb->lost_ms && (!sb->restored || sb->resumed)) {
         exec_on_known_state(sb, stream, m);
         return;
@@ -145,5 +149,7 @@ void exec_on_resumed(void *data)
     if (sb->lost_ms && sb->runner && exec_send_again(sb) < 0)
         sandbox_break(sb, "the runner has forgotten a command");
     sandbox_flush(sb);
+    if (sb->forgets)
+        snapshot_on_forgotten(sb);
     sandbox_unref(sb);
 }

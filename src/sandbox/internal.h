@@ -42,6 +42,7 @@ struct manager {
     struct list dirty;     /* sandboxes with frames that wait for company */
     struct list expiring;  /* sandboxes with a rule of their network that ends */
     struct list lost;      /* sandboxes without a connection to their runner, longest first */
+    struct list snapshots; /* struct snapshot */
     struct retirement retirement;
     struct loop_timer tick;
     struct pool *pool;   /* or NULL */
@@ -116,7 +117,11 @@ struct sandbox {
     bool addresses_changing;                 /* the runtime is at it: network-address.c */
     bool network_unwritten;                  /* its row has rules that do not hold any more */
     bool addresses_unsent;                   /* it has yet to be said what may be reached */
-    bool pooled;                             /* the pool's: READY, hidden, without an owner yet */
+    bool keeping;                            /* it is being kept, copied or restored (snapshot.c) */
+    bool returning; /* and the runtime is about to put another machine in its place */
+    bool forgets;   /* its runner is to forget all commands that it remembers */
+    struct back_call *back;
+    bool pooled; /* the pool's: READY, hidden, without an owner yet */
     struct list pool_node;
     char runtime_id[PLAN_ID_SIZE]; /* what the runtime calls it; a claimed one has another id */
     int rows_pending;              /* writes of its row under way */
@@ -273,6 +278,14 @@ struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec
                                       struct error *err);
 struct sandbox *sandbox_restore(struct manager *m, const char *id, struct sandbox_row *row,
                                 const struct warden_alive *alive);
+
+/* snapshot.c */
+int snapshots_restore(struct manager *m, struct error *err);
+void snapshots_free(struct manager *m);
+/* The runner of a sandbox with `forgets` has been told what to forget. */
+void snapshot_on_forgotten(struct sandbox *sb);
+/* The sandbox ends; one that was being restored fails. */
+void snapshot_on_end(struct sandbox *sb, const char *why);
 
 /* announce.c: decisions about connections. Texts are as the gateway reports them. */
 struct connection_facts {

@@ -122,6 +122,7 @@ struct manager *manager_new(const struct manager_options *o)
     list_init(&m->dirty);
     list_init(&m->expiring);
     list_init(&m->lost);
+    list_init(&m->snapshots);
     loop_timer_init(&m->tick, o->loop, on_tick, m);
     loop_timer_start_every(&m->tick, TICK_MS);
     retirement_init(m);
@@ -136,6 +137,7 @@ void manager_free(struct manager *m)
     map_free(m->by_id);
     map_free(m->by_alias);
     map_free(m->owners);
+    snapshots_free(m);
     recent_free(m->recent);
     pool_free(m->pool);
     free(m);

@@ -131,6 +131,11 @@ static bool sandbox_breaks_too_often(struct sandbox *sb)
 void sandbox_lose(struct sandbox *sb, const char *why)
 {
     char too_often[160];
+    if (sb->returning && sb->state == SANDBOX_READY) { /* on_back() has another one */
+        runner_close(steal_ptr(sb->runner));
+        sb->runner_ended = true;
+        return;
+    }
     if (!sandbox_lives(sb) || !sandbox_may_lose(sb)) {
         sandbox_break(sb, why);
         return;

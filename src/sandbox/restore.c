@@ -323,6 +323,9 @@ int manager_restore(struct manager *m, struct map *alive, struct error *err)
             e = load_execs(&r, err);
         if (e < 0)
             return e;
+        e = snapshots_restore(m, err);
+        if (e < 0)
+            return e;
         fault_point("restore.rows-read");
         remove_orphans(&r);
         sort_finished(m);

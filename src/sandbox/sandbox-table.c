@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "sandbox/internal.h"
+#include "sandbox/snapshot-internal.h"
 #include "sandbox/owner.h"
 
 static const char *const state_names[] = {"creating", "ready", "crashed", "terminating", "gone"};
@@ -68,6 +69,8 @@ int sandbox_check_ready(const struct sandbox *sb, struct error *err)
     case SANDBOX_READY:
         if (sb->paused)
             return error_set(err, ERROR_CONFLICT, 0, "sandbox %s is paused", sb->id);
+        if (sb->returning || sb->forgets)
+            return error_set(err, ERROR_CONFLICT, 0, "sandbox %s is being restored", sb->id);
         return 0;
     case SANDBOX_CRASHED:
         return error_set(err, ERROR_CRASH, 0, "sandbox %s has died: %s", sb->id,
@@ -222,6 +225,10 @@ void manager_for_each_image(const struct manager *m, void (*cb)(void *arg, const
     list_for_each(sb, &m->all, struct sandbox, node) {
         if (sb->spec.image_digest && sb->state != SANDBOX_CRASHED)
             cb(arg, sb->spec.image_digest);
+    }
+    list_for_each(k, &m->snapshots, struct snapshot, node) {
+        if (k->image)
+            cb(arg, k->image);
     }
 }
 

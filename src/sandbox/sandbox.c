@@ -98,6 +98,7 @@ static void crash_when_settled(struct sandbox *sb)
     gateway_streams_free(sb);
     port_streams_free(sb, "it has crashed");
     interceptor_free(sb);
+    snapshot_on_end(sb, why);
     exec_fail_all(sb, EXEC_FAILED, true, why);
     sandbox_update_idle(sb);
     if (sb->pooled)
@@ -110,6 +111,8 @@ void sandbox_break(struct sandbox *sb, const char *why)
 {
     if (sb->state == SANDBOX_CREATING)
         sb->runner_ended = true; /* sandbox_ready_when_settled() sees to it */
+    if (sb->state == SANDBOX_CREATING && sb->forgets)
+        sandbox_ready_when_settled(sb);
     if (sb->state != SANDBOX_READY)
         return;
     sandbox_ref(sb); /* a callback of its execs may delete it */
@@ -224,6 +227,7 @@ void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
     gateway_streams_free(sb);
     port_streams_free(sb, "it was deleted");
     interceptor_free(sb);
+    snapshot_on_end(sb, "it was deleted");
     exec_fail_all(sb, EXEC_CANCELED, false, "the sandbox was deleted");
     error_set(&err, ERROR_CONFLICT, 0, "sandbox %s was deleted while it was created", sb->id);
     sandbox_wake(&sb->waiters_ready, sb, &err);
@@ -286,6 +290,8 @@ void sandbox_ready_when_settled(struct sandbox *sb)
         sandbox_fail_creating(sb, &err);
         return;
     }
+    if (sb->forgets) /* the commands that its runner remembers are another's */
+        return;
     sb->state = SANDBOX_READY;
     m->counts.creating--;
     m->counts.created_total++;
@@ -348,6 +354,11 @@ static void on_runtime_started(void *data, int runner_fd, const struct effective
         runner_new(m->options.loop, runner_fd, m->options.generation, &exec_runner_events, sb);
     if (sb->spec.network && sandbox_shares_kernel(sb))
         runner_accept_sockets(sb->runner);
+    if (sb->spec.snapshot) {
+        sb->forgets = true;
+        free(steal_ptr(sb->spec.snapshot));
+        runner_flush(sb->runner);
+    }
     sandbox_ready_when_settled(sb);
 }
 

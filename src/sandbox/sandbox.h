@@ -70,6 +70,7 @@ struct manager_config {
     uint32_t reconnects_per_minute; /* of one sandbox, before that counts as a crash */
     uint32_t drain_grace_ms, kill_grace_ms;
     uint32_t network_records_per_minute; /* of one sandbox's proxy, one by one */
+    size_t max_snapshots;                /* of one owner */
 };
 
 typedef void (*ask_network_fn)(void *data, const struct error *err);

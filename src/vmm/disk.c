@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,11 +32,17 @@ static int make_file(void)
     return 0;
 }
 
+static void become_tool(const struct vm *vm)
+{
+    uid_t id = vm_tool_id(vm);
+    if (setgroups(0, NULL) < 0 || setresgid(id, id, id) < 0 || setresuid(id, id, id) < 0)
+        _exit(errno);
+}
+
 /* Ends with an errno, or as mke2fs does. */
-static void __attribute__((noreturn)) make_disk(const struct vm *vm)
+static void make_disk(const struct vm *vm)
 {
     char inodes[32];
-    uid_t id = vm_tool_id(vm);
     snprintf(inodes, sizeof(inodes), "%llu", (unsigned long long)vm->start.child.disk_inodes);
     const char *const argv[] = {"mke2fs",
                                 "-q",
@@ -52,8 +59,6 @@ static void __attribute__((noreturn)) make_disk(const struct vm *vm)
                                 "lazy_itable_init=1,root_owner=0:0,nodiscard",
                                 VM_DISK_FILE,
                                 NULL};
-    if (setgroups(0, NULL) < 0 || setresgid(id, id, id) < 0 || setresuid(id, id, id) < 0)
-        _exit(errno);
     int error = make_file();
     if (error)
         _exit(error);
@@ -61,15 +66,79 @@ static void __attribute__((noreturn)) make_disk(const struct vm *vm)
     _exit(errno);
 }
 
-void vm_make_disk(const struct vm *vm)
+/* Runs fn in a process of the tool's user, whose file the disk is. 0, what that ended with, or
+ * -errno. */
+static int run_as_tool(const struct vm *vm, void (*fn)(const struct vm *vm))
 {
     int status;
-    if (!vm->start.child.disk_from_fd)
-        return;
     pid_t pid = fork();
-    if (pid == 0)
-        make_disk(vm);
-    child_must(pid < 0 || waitpid(pid, &status, 0) != pid ? -errno : 0, "make the guest's disk",
-               WALL_DISK);
-    child_must(status ? -EIO : 0, "make the guest's disk", WALL_DISK);
+    if (pid == 0) {
+        become_tool(vm);
+        fn(vm);
+        _exit(0);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return -errno;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -EIO;
+}
+
+void vm_make_disk(const struct vm *vm)
+{
+    if (vm->start.child.disk_from_fd)
+        child_must(run_as_tool(vm, make_disk) ? -EIO : 0, "make the guest's disk", WALL_DISK);
+}
+
+/* Holes stay holes. */
+static int copy_sparse(int from, int to)
+{
+    static char piece[1024 * 1024];
+    struct stat st;
+    if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
+        return -errno;
+    for (off_t at = 0; at < st.st_size;) {
+        off_t data = lseek(from, at, SEEK_DATA);
+        if (data < 0)
+            return errno == ENXIO ? 0 : -errno;
+        off_t hole = lseek(from, data, SEEK_HOLE);
+        for (at = data; at < hole;) {
+            size_t want = hole - at < (off_t)sizeof(piece) ? (size_t)(hole - at) : sizeof(piece);
+            ssize_t n = pread(from, piece, want, at);
+            if (n <= 0 || pwrite(to, piece, (size_t)n, at) != n)
+                return n < 0 ? -errno : -EIO;
+            at += n;
+        }
+    }
+    return 0;
+}
+
+static void copy_disk(const struct vm *vm)
+{
+    int fd = open(VM_DISK_FILE, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int r = fd < 0 ? -errno : copy_sparse(vm->disk_fd, fd);
+    if (r < 0)
+        _exit(-r);
+}
+
+void vm_copy_disk(const struct vm *vm)
+{
+    int r = vm->start.child.disk_from_fd ? run_as_tool(vm, copy_disk) : 0;
+    child_must(r > 0 ? -r : r, "copy the disk of the machine", WALL_DISK);
+}
+
+static int save_to_fd = -1;
+
+static void save_disk(const struct vm *vm)
+{
+    (void)vm;
+    int fd = open(VM_DISK_FILE, O_RDONLY | O_CLOEXEC);
+    int r = fd < 0 ? -errno : copy_sparse(fd, save_to_fd);
+    if (r < 0)
+        _exit(-r);
+}
+
+int vm_save_disk(const struct vm *vm, int to_fd)
+{
+    save_to_fd = to_fd;
+    int r = run_as_tool(vm, save_disk);
+    return r > 0 ? -r : r;
 }

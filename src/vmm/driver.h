@@ -32,6 +32,13 @@ struct vmm_driver {
      * two files have it. Its memory is copied on write. NULL where snapshot is. Fails by
      * child_must(). */
     void (*restore)(struct vm *vm);
+    /* Keeps the machine, which has been given to a caller: its memory in memory_fd, of its full
+     * size, and all else in state_fd. It stands still from here until go_on(). 0, or -errno with
+     * ret (size bytes) saying more; it can go on then, too. NULL: machines cannot be kept so with
+     * this emulator. restore() takes what it wrote. */
+    int (*save)(struct vm *vm, int memory_fd, int state_fd, char *ret, size_t size);
+    /* NULL where save is. -errno: it never will. */
+    int (*go_on)(struct vm *vm);
     /* Ends the machine at once; vm->emulator_pidfd tells when it is gone. */
     void (*stop)(struct vm *vm);
 };

@@ -38,8 +38,16 @@ static void wait_readable(struct vm *vm, const char *step)
         fail_with_message(vm, step);
 }
 
-static void receive_news(struct vm *vm, enum guest_news expected, const char *step,
-                         struct guest_message *m)
+/* Of the first record it is all that two builds agree on, its size included. */
+static void must_be_of_this_build(const struct guest_message *m)
+{
+    child_must(m->magic == GUEST_MAGIC ? 0 : -EPROTO,
+               "the guest's initramfs is not of this build (or the guest sends nonsense): "
+               "scripts/microvm/machine.sh makes it anew",
+               -1);
+}
+
+static void receive_record(struct vm *vm, const char *step, struct guest_message *m)
 {
     for (size_t done = 0; done < sizeof(*m);) {
         wait_readable(vm, step);
@@ -47,8 +55,16 @@ static void receive_news(struct vm *vm, enum guest_news expected, const char *st
         if (n <= 0)
             fail_with_message(vm, step);
         done += (size_t)n;
+        if (done >= sizeof(m->magic))
+            must_be_of_this_build(m);
     }
-    if (m->magic != GUEST_MAGIC || (m->news != expected && m->news != GUEST_STARTED))
+}
+
+static void receive_news(struct vm *vm, enum guest_news expected, const char *step,
+                         struct guest_message *m)
+{
+    receive_record(vm, step, m);
+    if (m->news != expected && m->news != GUEST_STARTED)
         child_must(-EPROTO, step, -1);
 }
 
@@ -109,11 +125,39 @@ void guest_begin(struct vm *vm)
     fd_set_nonblock(vm->ctl_fd, true);
 }
 
+/* What the machine that this one is a copy of had yet to say of its connections comes first. */
+void guest_renew(struct vm *vm)
+{
+    struct timespec now;
+    struct guest_message m;
+    struct guest_renewal r = {.magic = GUEST_MAGIC};
+    int e = fill_random(vm->mark, sizeof(vm->mark));
+    e = e < 0 ? e : fill_random(r.seed, sizeof(r.seed));
+    memcpy(r.mark, vm->mark, sizeof(r.mark));
+    clock_gettime(CLOCK_REALTIME, &now);
+    r.realtime_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    e = e < 0 ? e : fd_write_all(vm->ctl_fd, &r, sizeof(r));
+    explicit_bzero(r.seed, sizeof(r.seed));
+    child_must(e, "renew the guest", -1);
+    do
+        receive_record(vm, "renew the guest", &m);
+    while (m.news == GUEST_CLOSED);
+    if (m.news == GUEST_STARTED) /* or rather not */
+        must_have_started(&m);
+    child_must(m.news == GUEST_RENEWED ? 0 : -EPROTO, "renew the guest", -1);
+    vm->connections = m.connection;
+    fd_set_nonblock(vm->ctl_fd, true);
+}
+
 int guest_hear(struct vm *vm, uint32_t *closed)
 {
     static struct guest_message m;
     static size_t have;
+    static int heard_fd = -1;
     *closed = 0;
+    if (heard_fd != vm->ctl_fd) /* another machine: nothing of its news has come */
+        have = 0;
+    heard_fd = vm->ctl_fd;
     ssize_t n = read(vm->ctl_fd, (char *)&m + have, sizeof(m) - have);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR ? 0 : -errno;

@@ -85,6 +85,8 @@ int main(int argc, char **argv)
                            .memory_fd = -1,
                            .state_fd = -1,
                            .image_fd = -1,
+                           .disk_fd = -1,
+                           .listener_fd = -1,
                            .log = {-1, -1},
                            .metrics = {-1, -1}};
     if (!was_started_by_warden(argc))
@@ -96,14 +98,16 @@ int main(int argc, char **argv)
     fd_set_cloexec(CHILD_FAILURE_FD, true);
     child_must(child_die_with_warden(), "tie to the warden", -1);
     receive_start(&vm);
-    vm_make_disk(&vm);
     vm.driver = vmm_driver_find(&vm);
     if (vm.start.machine.log_path[0])
         vm_open_outlet(&vm, &vm.log);
     if (vm.start.machine.metrics_path[0])
         vm_open_outlet(&vm, &vm.metrics);
     vm_start(&vm);
-    guest_begin(&vm);
+    if (vm.start.child.origin == VM_COPIED)
+        guest_renew(&vm);
+    else
+        guest_begin(&vm);
     vm_serve(&vm, CHILD_STREAM_FD);
     end_alike(&vm); /* which ends all others of this namespace */
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* QEMU's "microvm" machine: no firmware to speak of, no legacy devices, virtio over memory. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "builder/child.h"
 #include "vmm/driver.h"
 #include "vmm/qmp.h"
+#include "vmm/ram-stream.h"
 #include "vmm/vmm.h"
 
 #define ARGS_MAX     128
@@ -19,6 +21,8 @@
 #define QUIET_WORDS  "quiet loglevel=1"
 #define LOUD_WORDS   "console=ttyS0" /* for the log, which makes a boot slower */
 #define CONSOLE_LINE " panic=-1 reboot=t random.trust_cpu=off tsc=reliable"
+/* Bytes a second; QEMU's own limit is for a network. */
+#define SAVE_BANDWIDTH (1ll << 40)
 
 /* The emulator's descriptors, at these numbers. */
 enum {
@@ -263,7 +267,46 @@ static void qemu_restore(struct vm *vm)
     r = r < 0 ? r : set_capabilities();
     r = r < 0 ? r : qmp_call("migrate-incoming", "{s:s}", "uri", uri);
     r = r < 0 ? r : qmp_wait_migration();
+    r = r < 0 ? r : qmp_call("cont", NULL); /* one that was kept by qemu_save() stood still then */
     must(vm, r, "restore the machine");
+}
+
+static int save_stream(struct vm *vm, int memory_fd, int state_fd)
+{
+    int pair[2];
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return -errno;
+    int r = qmp_send_fd("state", pair[1]);
+    close(pair[1]);
+    r = r < 0 ? r : qmp_call("migrate", "{s:s}", "uri", "fd:state");
+    r = r < 0 ? r
+              : ram_stream_split(pair[0], vm->emulator_pidfd, memory_fd,
+                                 vm->start.child.limits.memory_bytes, state_fd);
+    close(pair[0]);
+    return r < 0 ? r : qmp_wait_migration();
+}
+
+/* A machine that was restored has its own pages in memory of the emulator's, where only that can
+ * read them; so QEMU sends all of it, and what is the guest's memory is taken out of the stream.
+ * What is left is a stream as of qemu_snapshot(). */
+static int qemu_save(struct vm *vm, int memory_fd, int state_fd, char *ret, size_t size)
+{
+    int r = ends[FD_MONITOR - FD_CTL] >= 0 ? open_monitor(vm) : 0;
+    r = r < 0 ? r : qmp_call("stop", NULL);
+    r = r < 0 ? r : set_capabilities();
+    r = r < 0 ? r
+              : qmp_call("migrate-set-parameters", "{s:I}", "max-bandwidth",
+                         (json_int_t)SAVE_BANDWIDTH);
+    r = r < 0 ? r : save_stream(vm, memory_fd, state_fd);
+    snprintf(ret, size, "keep the machine%s%s", r < 0 && qmp_message()[0] ? ": " : "",
+             r < 0 ? qmp_message() : "");
+    return r;
+}
+
+static int qemu_go_on(struct vm *vm)
+{
+    (void)vm;
+    return qmp_call("cont", NULL);
 }
 
 const struct vmm_driver vmm_qemu = {
@@ -272,5 +315,7 @@ const struct vmm_driver vmm_qemu = {
     .connect = qemu_connect,
     .snapshot = qemu_snapshot,
     .restore = qemu_restore,
+    .save = qemu_save,
+    .go_on = qemu_go_on,
     .stop = emulator_kill,
 };

@@ -121,8 +121,10 @@ int qmp_send_fd(const char *name, int fd)
 int qmp_open(struct vm *vm, int fd)
 {
     json_t *greeting = NULL;
+    fd_close(&qmp.fd); /* that of the emulator before */
     qmp.vm = vm;
     qmp.fd = fd;
+    qmp.have = 0;
     int r = receive_line(clock_mono_ms() + QMP_TIMEOUT_MS, &greeting);
     json_decref(greeting);
     return r < 0 ? r : qmp_call("qmp_capabilities", NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Carries the control plane's connections over the guest's data port. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/random.h>
@@ -74,31 +75,63 @@ static bool deliver(struct server *s)
     return s->out.len > 0;
 }
 
+/* The machine is another one, and nothing that waits here is for it or comes from it. */
+static void begin_anew(struct server *s)
+{
+    fd_close(&s->stream_fd);
+    pump_skip(&s->in, s->in.len);
+    pump_skip(&s->out, s->out.len);
+    s->in_step = false;
+    s->connection = s->vm->connections;
+    s->answer_by_ms = clock_mono_ms() + ANSWER_MAX_MS;
+    fd_set_nonblock(s->vm->data_fd, true);
+    if (s->vm->listener_fd >= 0)
+        vm_start_lines(s->vm, fcntl(s->vm->listener_fd, F_DUPFD_CLOEXEC, 0));
+}
+
+/* Takes what comes with it. */
+static int take_order(struct server *s, char byte, int fds[FD_PASS_MAX])
+{
+    struct vm *vm = s->vm;
+    if (byte == CHANNEL_SAVE[0])
+        return vm_save(vm, fd_steal(&fds[0]), fd_steal(&fds[1]), fd_steal(&fds[2]));
+    if (byte == CHANNEL_RETURN[0]) {
+        vm_go_back(vm, fd_steal(&fds[0]), fd_steal(&fds[1]), fd_steal(&fds[2]));
+        begin_anew(s);
+        return 0;
+    }
+    if (byte == CHANNEL_LISTENER[0] && vm->driver->vsock_socket) {
+        vm_start_relay(vm, fd_steal(&fds[0]), vm->driver->vsock_socket);
+        return 0;
+    }
+    if (byte == CHANNEL_LISTENER[0]) {
+        fd_close(&vm->listener_fd);
+        vm->listener_fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
+        vm_start_lines(vm, fd_steal(&fds[0]));
+        return 0;
+    }
+    if (byte == CHANNEL_API[0])
+        vm_start_relay(vm, fd_steal(&fds[0]), VM_API_SOCKET);
+    else if (byte == CHANNEL_LOG[0])
+        vm_give_outlet(&vm->log, fd_steal(&fds[0]));
+    else if (byte == CHANNEL_METRICS[0])
+        vm_give_outlet(&vm->metrics, fd_steal(&fds[0]));
+    else
+        return begin_connection(s, fd_steal(&fds[0]));
+    return 0;
+}
+
 static int take_channel(struct server *s)
 {
     int fds[FD_PASS_MAX];
     char byte;
     ssize_t n = fd_recv_msg(CHILD_CHANNEL_FD, &byte, 1, fds);
-    for (size_t i = 1; i < FD_PASS_MAX; i++)
-        fd_close(&fds[i]);
     if (n == 0)
         return -EPIPE; /* the warden is gone, and we go with it */
-    if (fds[0] >= 0 && byte == CHANNEL_LISTENER[0]) {
-        if (s->vm->driver->vsock_socket)
-            vm_start_relay(s->vm, fds[0], s->vm->driver->vsock_socket);
-        else
-            vm_start_lines(s->vm, fds[0]);
-        return 0;
-    }
-    if (fds[0] >= 0 && byte == CHANNEL_API[0])
-        vm_start_relay(s->vm, fds[0], VM_API_SOCKET);
-    else if (fds[0] >= 0 && byte == CHANNEL_LOG[0])
-        vm_give_outlet(&s->vm->log, fds[0]);
-    else if (fds[0] >= 0 && byte == CHANNEL_METRICS[0])
-        vm_give_outlet(&s->vm->metrics, fds[0]);
-    else if (fds[0] >= 0)
-        return begin_connection(s, fds[0]);
-    return 0;
+    int r = n == 1 && fds[0] >= 0 ? take_order(s, byte, fds) : 0;
+    for (size_t i = 0; i < FD_PASS_MAX; i++)
+        fd_close(&fds[i]);
+    return r;
 }
 
 static int port_turn(struct server *s, short ready)
@@ -171,7 +204,7 @@ static void deliver_rest(struct server *s)
 /* Our own first, where that can be; then the control plane's. */
 static int begin_first(struct server *s, int stream_fd)
 {
-    int fd = vm_warm(&s->warming);
+    int fd = s->vm->start.child.origin == VM_COPIED ? -ENOTSUP : vm_warm(&s->warming);
     if (fd >= 0)
         return begin_connection(s, fd);
     s->warming = 0;
@@ -190,7 +223,7 @@ void vm_serve(struct vm *vm, int stream_fd)
     static struct server s;
     struct pollfd fds[5];
     bool stuck = false;
-    s = (struct server){.vm = vm, .stream_fd = -1};
+    s = (struct server){.vm = vm, .stream_fd = -1, .connection = vm->connections};
     fd_set_nonblock(vm->data_fd, true);
     int r = begin_first(&s, stream_fd);
     while (r == 0) {

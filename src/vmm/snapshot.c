@@ -22,7 +22,7 @@
 /* What follows the order (proto/vm.h). */
 static void receive_files(struct vm *vm)
 {
-    int fds[FD_PASS_MAX], *wanted[3];
+    int fds[FD_PASS_MAX], *wanted[4];
     size_t n = 0;
     char byte;
     if (vm->start.child.origin != VM_BOOTED) {
@@ -31,6 +31,8 @@ static void receive_files(struct vm *vm)
     }
     if (vm->start.child.image_disk)
         wanted[n++] = &vm->image_fd;
+    if (vm->start.child.origin == VM_COPIED && vm->start.child.disk_from_fd)
+        wanted[n++] = &vm->disk_fd;
     if (n == 0)
         return;
     bool good = fd_recv_msg(CHILD_CHANNEL_FD, &byte, 1, fds) == 1;
@@ -43,7 +45,7 @@ static void receive_files(struct vm *vm)
     child_must(!good || fds[n - 1] < 0 ? -EPROTO : 0, "receive the machine's files", -1);
 }
 
-static void end_emulator(struct vm *vm)
+void vm_end_emulator(struct vm *vm)
 {
     int status;
     vm->driver->stop(vm);
@@ -64,7 +66,7 @@ static void seal(int fd)
 static void keep(struct vm *vm)
 {
     vm->driver->snapshot(vm);
-    end_emulator(vm);
+    vm_end_emulator(vm);
     seal(vm->memory_fd);
     seal(vm->state_fd); /* the last: the warden looks at this one */
 }
@@ -92,21 +94,15 @@ static uint32_t choose_origin(struct vm *vm)
 {
     if (vm->driver->snapshot)
         return vm->start.child.origin;
+    child_must(vm->start.child.origin == VM_COPIED ? -EOPNOTSUPP : 0, "copy a machine", -1);
     fd_close(&vm->memory_fd);
     fd_close(&vm->state_fd);
     return VM_BOOTED;
 }
 
-void vm_start(struct vm *vm)
+/* From vm->memory_fd and vm->state_fd. */
+void vm_restore(struct vm *vm)
 {
-    receive_files(vm);
-    uint32_t origin = choose_origin(vm);
-    if (origin != VM_RESTORED)
-        boot(vm);
-    if (origin == VM_BOOTED)
-        return;
-    if (origin == VM_KEPT)
-        keep(vm);
     open_state_anew(vm);
     vm->restored = true;
     vm->driver->restore(vm);
@@ -115,4 +111,21 @@ void vm_start(struct vm *vm)
         guest_await_boot(vm);
     fd_close(&vm->memory_fd); /* the emulator has them */
     fd_close(&vm->state_fd);
+}
+
+void vm_start(struct vm *vm)
+{
+    receive_files(vm);
+    uint32_t origin = choose_origin(vm);
+    if (origin == VM_COPIED)
+        vm_copy_disk(vm);
+    else
+        vm_make_disk(vm);
+    if (origin == VM_BOOTED || origin == VM_KEPT)
+        boot(vm);
+    if (origin == VM_BOOTED)
+        return;
+    if (origin == VM_KEPT)
+        keep(vm);
+    vm_restore(vm);
 }

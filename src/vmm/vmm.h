@@ -33,6 +33,9 @@ struct vm {
     int message_fd;      /* what the emulator says on its standard error */
     int memory_fd, state_fd; /* of a snapshot (snapshot.c), or -1 */
     int image_fd;            /* the image's disk, or -1 */
+    int disk_fd;             /* of a copy: the disk of the machine that it is one of, or -1 */
+    int listener_fd;         /* of the machine's vsock socket, or -1 */
+    uint32_t connections;    /* that the guest has had */
     struct vm_outlet {
         int pipe_fd;   /* what is written there goes to the operator's file, */
         int socket_fd; /* which is sent there; both -1: there is none */
@@ -51,16 +54,33 @@ static inline uid_t vm_tool_id(const struct vm *vm)
 
 /* disk.c: makes the guest's disk, where it is not in its memory. Fails by child_must(). */
 void vm_make_disk(const struct vm *vm);
+/* The same for a copy, of vm->disk_fd. */
+void vm_copy_disk(const struct vm *vm);
+/* All of the guest's disk to a file. 0 or -errno. */
+int vm_save_disk(const struct vm *vm, int to_fd);
 
 /* snapshot.c: starts a machine the way that its start record says: it boots; it boots, is kept, and
  * goes on as a copy of what was kept; or it is a copy from the start. It waits for its order then.
  * Fails by child_must(). */
 void vm_start(struct vm *vm);
+/* Starts a copy of what vm->memory_fd and vm->state_fd have, which it closes. The same. */
+void vm_restore(struct vm *vm);
+/* Ends the emulator and waits for its end. The same. */
+void vm_end_emulator(struct vm *vm);
+
+/* save.c: keeps the machine in files that the warden sent, and tells the warden. Takes the three
+ * descriptors; disk_fd may be -1. 0, or -errno where the machine is lost. */
+int vm_save(struct vm *vm, int memory_fd, int state_fd, int disk_fd);
+/* Puts a copy of such a machine in the place of this one, and tells the warden. Fails by
+ * child_must(). Takes the same. */
+void vm_go_back(struct vm *vm, int memory_fd, int state_fd, int disk_fd);
 
 /* guest.c: waits until a machine that boots can take its order. Fails by child_must(). */
 void guest_await_boot(struct vm *vm);
 /* Gives the guest its order, and waits for the runner. Fails by child_must(). */
 void guest_begin(struct vm *vm);
+/* Makes another machine of one that is a copy; its runner runs. Fails by child_must(). */
+void guest_renew(struct vm *vm);
 /* Reads news while it runs: 0, or -errno when there will be no more. *closed: the connection with
  * that number was closed inside. */
 int guest_hear(struct vm *vm, uint32_t *closed);

@@ -58,6 +58,9 @@ int cell_kill_process(struct cell *s)
 void cell_abandon_creates(struct warden *w)
 {
     size_t cursor = 0;
+    for (int kind = 0; kind < _CELL_KIND_MAX; kind++)
+        if (cell_kinds[kind]->abandon_host)
+            cell_kinds[kind]->abandon_host(w);
     for (struct cell *s; (s = map_next(w->by_id, &cursor));) {
         s->connect_tag = s->net_plan_tag = 0;
         if (s->ops->abandon)

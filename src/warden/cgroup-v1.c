@@ -107,6 +107,10 @@ static int limit_sockets(struct cgroup *cg, uint64_t bytes)
 static int limit_memory(struct cgroup *cg, uint64_t bytes)
 {
     int r = put_number(cg, CGROUP_MEMORY, "memory.limit_in_bytes", bytes);
+    if (r == -EINVAL) { /* one that is raised must not be over the one with swap */
+        put_number(cg, CGROUP_MEMORY, "memory.memsw.limit_in_bytes", bytes);
+        r = put_number(cg, CGROUP_MEMORY, "memory.limit_in_bytes", bytes);
+    }
     if (r < 0)
         return r;
     r = limit_sockets(cg, bytes / SOCKETS_PART_OF_MEMORY);

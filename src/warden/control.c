@@ -209,6 +209,33 @@ static void do_network(struct warden *w, struct cell *s, const struct plan *p,
         reply_error(w, reply, r);
 }
 
+static void do_save(struct warden *w, struct cell *s, const struct plan *p,
+                    struct plan_reply *reply)
+{
+    int (*fn)(struct cell *, const struct plan *, struct plan_reply *) =
+        p->op == PLAN_SAVE ? s->ops->save : s->ops->go_back;
+    int r = fn ? fn(s, p, reply) : -EOPNOTSUPP;
+    if (r != -EINPROGRESS)
+        reply_error(w, reply, r);
+}
+
+static void do_load(struct warden *w, const struct plan *p, struct plan_reply *reply)
+{
+    int r = -EOPNOTSUPP;
+    for (int kind = 0; kind < _CELL_KIND_MAX && r == -EOPNOTSUPP; kind++)
+        r = cell_kinds[kind]->load ? cell_kinds[kind]->load(w, p, reply) : -EOPNOTSUPP;
+    if (r != -EINPROGRESS)
+        reply_error(w, reply, r);
+}
+
+static void do_drop(struct warden *w, const struct plan *p, struct plan_reply *reply)
+{
+    int r = 0;
+    for (int kind = 0; kind < _CELL_KIND_MAX && r == 0; kind++)
+        r = cell_kinds[kind]->drop ? cell_kinds[kind]->drop(w, p->snapshot) : 0;
+    reply_error(w, reply, r);
+}
+
 static void do_probe(struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
     uint64_t tag = reply->tag;
@@ -279,6 +306,10 @@ static void plan_dispatch(struct warden *w, const struct plan *p, int fd, struct
         return do_upgrade(w, reply);
     if (p->op == PLAN_INTERCEPT)
         return intercept_start(w, p, fd, reply);
+    if (p->op == PLAN_LOAD)
+        return do_load(w, p, reply);
+    if (p->op == PLAN_DROP)
+        return do_drop(w, p, reply);
     if (p->op == PLAN_KILL && !cell_find(w, p->id))
         intercept_end(w, p->id);
     struct cell *s = cell_find(w, p->id);
@@ -293,6 +324,9 @@ static void plan_dispatch(struct warden *w, const struct plan *p, int fd, struct
         return do_stats(w, s, reply);
     case PLAN_NETWORK:
         return do_network(w, s, p, reply);
+    case PLAN_SAVE:
+    case PLAN_RETURN:
+        return do_save(w, s, p, reply);
     case PLAN_FREEZE:
     case PLAN_THAW:
         return do_freeze(w, s, p->op == PLAN_FREEZE, reply);

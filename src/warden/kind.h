@@ -129,7 +129,7 @@ struct cell_ops {
     int (*announce)(struct cell *s);
     /* Whether its runner connects by itself, instead of being given connections. NULL: never. */
     bool (*dials)(const struct cell *s);
-    /* The channel of a cell that dials is readable. */
+    /* The channel of a cell that dials is readable, or of one that owes an answer. */
     void (*on_channel)(struct cell *s);
     /* Ends it: mostly cell_kill_process(). */
     int (*kill)(struct cell *s);
@@ -137,6 +137,15 @@ struct cell_ops {
      * cell_freeze_group() and cell_read_group_stats(). */
     int (*freeze)(struct cell *s, bool on, uint64_t tag);
     int (*read_stats)(struct cell *s, struct plan_reply *ret);
+    /* PLAN_SAVE and PLAN_RETURN: -EINPROGRESS when the reply follows, or -errno with reply's
+     * message set. NULL: it cannot be done with this kind. */
+    int (*save)(struct cell *s, const struct plan *p, struct plan_reply *reply);
+    int (*go_back)(struct cell *s, const struct plan *p, struct plan_reply *reply);
+    /* PLAN_LOAD and PLAN_DROP, the same; of no cell. */
+    int (*load)(struct warden *w, const struct plan *p, struct plan_reply *reply);
+    int (*drop)(struct warden *w, const char *name);
+    /* The control plane that waited for answers about no cell is gone. NULL: as above. */
+    void (*abandon_host)(struct warden *w);
     const char *disk; /* what cell_read_group_stats() looks at, in the process's root; or NULL */
     /* Adds to what cell_describe() says. NULL: nothing. */
     void (*describe)(const struct cell *s, struct plan_reply *ret);

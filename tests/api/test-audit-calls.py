@@ -79,11 +79,13 @@ def attach(d, path):
 
 # Of these a person's answer makes the call run: tests/api/test-actions.py has their records.
 # tests/api/test-ports.py has that of a WebSocket to a port, tests/security/test-port-attacks.py those of tokens.
-ELSEWHERE = {("post", "/api/actions/{id}/approve"), ("get", SB + "/forward/{port}"), ("delete", SB + "/traffic-tokens/{token_id}"),
+# tests/microvm/test-snapshots.py has those of snapshots, which only virtual machines have.
+ELSEWHERE = {("post", SB + "/snapshot"), ("post", SB + "/fork"), ("post", SB + "/restore"), ("delete", "/v1/snapshots/{name}"),
+             ("post", "/api/actions/{id}/approve"), ("get", SB + "/forward/{port}"), ("delete", SB + "/traffic-tokens/{token_id}"),
              ("post", SB + "/traffic-tokens/{token_id}/link")}
 # What only reads what the daemon keeps, is refused, or takes what a sidecar says.
 NONE = {("get", "/sandboxes/{id}"), ("get", "/sandboxes/{id}/execs/{exec_id}"), ("get", "/sandboxes/{id}/stream"),
-        ("get", "/sandboxes/{id}/ingest"), ("get", SB), ("get", SB + "/stats"), ("get", SB + "/network"), ("get", SB + "/network/log"), ("post", SB + "/snapshot"),
+        ("get", "/sandboxes/{id}/ingest"), ("get", SB), ("get", SB + "/stats"), ("get", SB + "/network"), ("get", SB + "/network/log"),
         ("get", SB + "/files/watch"), ("get", SB + "/traffic-tokens"), ("get", SB + "/execs"), ("get", EX), ("get", EX + "/logs")}
 
 

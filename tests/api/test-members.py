@@ -19,7 +19,7 @@ def routes(*styles):
 def ask(r, body=None, query=""):
     """A call of a route of the table; what its path names is not there, and is looked for later."""
     body = {} if body is None and takes_json(r) else body
-    return shared_daemon("--debug-endpoints").request(r["method"].upper(), r["path"].format(id="nope", exec_id="nope", port="80", path="", token_id="nope") + query, body)
+    return shared_daemon("--debug-endpoints").request(r["method"].upper(), r["path"].format(id="nope", exec_id="nope", port="80", path="", token_id="nope", name="nope") + query, body)
 
 
 def takes_json(r):

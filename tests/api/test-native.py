@@ -289,8 +289,10 @@ def test_sandboxes_what_this_version_lacks_is_refused():
     for runtime in ("kube", "kata", "nothing"):
         check(d.post("/v1/sandboxes", {"runtime": runtime}).status in (400, 422, 503), runtime)
     with d.sandbox(network="none") as sb:
-        for body in (None, {}, {"name": "x"}):
-            fail(d.post(f"{sb.path}/snapshot", body), 400, "unsupported", words="snapshot")
+        for verb, body in (("snapshot", None), ("snapshot", {}), ("snapshot", {"name": "x"}), ("fork", {"count": 2}), ("restore", {"snapshot": "x"})):
+            fail(d.post(f"{sb.path}/{verb}", body), 400, "unsupported", words="'microvm' has them")
+        equal(d.get("/v1/snapshots").json, {"snapshots": []})
+        fail(d.delete("/v1/snapshots/x"), 404, "not_found")
         for query in ("", "?path=x"):
             fail(d.get(f"{sb.path}/files/watch{query}"), 400, "unsupported", words="watch")
 

@@ -144,7 +144,7 @@ class Calls:
         self.key = d.post("/v1/keys", {"name": f"of {self.exec}", "roles": ["agent"]}).json["id"]
 
     def path_of(self, path):
-        known = {"exec_id": self.exec, "port": "8080", "path": "x", "token_id": "tt-none", "id": self.key if "/keys/" in path else self.sandbox}
+        known = {"exec_id": self.exec, "port": "8080", "path": "x", "token_id": "tt-none", "name": "none", "id": self.key if "/keys/" in path else self.sandbox}
         rng = self.make.rng
 
         def fill(m):

@@ -149,8 +149,10 @@ def test_what_the_daemon_answers_is_what_the_document():
         go("get", P, **s)
         go("get", P, id="nope")
         go("get", P + "/stats", **s)
-        for verb in ("pause", "resume", "snapshot"):
+        for verb in ("pause", "resume", "snapshot", "fork", "restore"):
             go("post", f"{P}/{verb}", {}, **s)
+        go("get", "/v1/snapshots")
+        go("delete", "/v1/snapshots/{name}", name="none")
         go("get", P + "/files/watch", **s)
         go("post", P + "/exec", {"command": ["true"]}, **s)
         x = dict(s, exec_id=go("post", P + "/exec", {"command": ["cat"], "async": True, "open_stdin": True}, **s).json["exec_id"])

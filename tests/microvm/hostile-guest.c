@@ -93,8 +93,12 @@ static void misbehave(const char *mode)
 {
     static const unsigned char huge[16] = {0xff, 0xff, 0xff, 0x7f, 1, 0, 0, 0, 1};
     static const unsigned char ones[64] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const uint64_t older[2] = {0x3175677361736d01ull,
+                                      GUEST_READY}; /* and no more than that */
     if (strcmp(mode, "garbage") == 0)
         garbage_forever(g.ctl_fd);
+    else if (strcmp(mode, "stale") == 0)
+        fd_write_all(g.ctl_fd, older, sizeof(older));
     else if (strcmp(mode, "failure") == 0)
         say(GUEST_STARTED, 1 << 30);
     else if (strcmp(mode, "panic") == 0)

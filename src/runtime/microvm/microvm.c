@@ -15,6 +15,7 @@ static void microvm_probe(const struct runtime_ops *ops, const struct runtime_ho
     *ret = (struct runtime_report){.available = p->features & FEATURE_VM};
     warden_effective_fill(&ret->walls, ops->name, p, NULL);
     ret->pause = p->features & FEATURE_FREEZER;
+    ret->snapshots = p->features & FEATURE_SAVES;
     if (!ret->available)
         snprintf(ret->why, sizeof(ret->why), "%.250s", p->message);
 }
@@ -46,4 +47,8 @@ const struct runtime_ops runtime_microvm = {
     WARDEN_INSTANCE_OPS,
     .discard = warden_instance_discard,
     .freeze = warden_instance_freeze,
+    .save = warden_instance_save,
+    .load = warden_instance_load,
+    .go_back = warden_instance_go_back,
+    .drop = warden_instance_drop,
 };

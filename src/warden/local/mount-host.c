@@ -43,9 +43,9 @@ int mount_open_host(int host_ns_fd, int own_ns_fd, int dirfd, const char *subpat
     return open_host(host_ns_fd, own_ns_fd, dirfd, subpath, read_only, false, 0);
 }
 
-int mount_open_host_tree(int host_ns_fd, int own_ns_fd, int dirfd)
+int mount_clone_tree(int dirfd)
 {
-    return open_host(host_ns_fd, own_ns_fd, dirfd, "", true, false, AT_RECURSIVE);
+    return clone_tree(dirfd, true, false, AT_RECURSIVE);
 }
 
 int mount_open_host_devices(int host_ns_fd, int own_ns_fd, int dirfd)

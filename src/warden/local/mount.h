@@ -8,10 +8,11 @@
  * following any link, and returns a detached copy of that mount for a child to attach. Visits the
  * host view's namespace and comes back. */
 int mount_open_host(int host_ns_fd, int own_ns_fd, int dirfd, const char *subpath, bool read_only);
-/* The same of the directory itself, read-only, with what is mounted in it. */
-int mount_open_host_tree(int host_ns_fd, int own_ns_fd, int dirfd);
 /* The same of a directory of device nodes, which can be used there. */
 int mount_open_host_devices(int host_ns_fd, int own_ns_fd, int dirfd);
+/* The same of a directory of the namespace that the caller is in, read-only, with what is mounted
+ * in it. */
+int mount_clone_tree(int dirfd);
 /* In the warden: makes files of the mounted directory's owner appear as the tool's, and what the
  * tool makes there the owner's. Not for a directory of root's: a tool that writes as the host's
  * root could leave a set-user-id program behind. tool_id is the tool's on the host. -EPERM for

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What machines start from: the operator's files, wherever they are, side by side in one directory
- * that is mounted in the cell of every machine. It is a tmpfs of the host view's namespace, with
- * each file bound to its name there: the emulator sees these files and none that lie beside them.
- */
+ * that is mounted in the cell of every machine, so that the emulator sees these files and none that
+ * lie beside them.
+ *
+ * Each file is opened once, when the warden starts, and looked at through that descriptor: what
+ * takes its name later is never used. The directory is a tmpfs with the files bound into it. Linux
+ * binds only onto mounts that are part of a namespace, so for the moment in which a cell's copy is
+ * made the tmpfs is mounted in the host view, and no longer: no process that is given a copy of
+ * that view ever sees it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -20,15 +26,7 @@
 #include "warden/state.h"
 #include "warden/vm/vm.h"
 
-#define FILES_NAME "machine" /* in the warden's directory */
-
-/* What others may write to is theirs, and the guest's kernel is not to be. */
-static bool is_good_file(const struct warden *w, const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && !(st.st_mode & S_IWOTH) &&
-           (!w->was_root || st.st_uid == 0);
-}
+#define DIR_NAME "machine" /* in the warden's directory */
 
 static void refuse_file(struct vm_host *h, const char *path, int error)
 {
@@ -36,58 +34,84 @@ static void refuse_file(struct vm_host *h, const char *path, int error)
         snprintf(h->why, sizeof(h->why), "%.160s: %s", path, strerror(error));
     else
         snprintf(h->why, sizeof(h->why),
-                 "%.120s is not a file of the daemon's user that others cannot write; "
+                 "%.120s is not a file of root's or the daemon's user that only they can write; "
                  "scripts/microvm/machine.sh makes what a machine starts from",
                  path);
 }
 
-/* Binds the file to a name of the directory. */
-static void bind_file(const struct warden *w, struct vm_host *h, const char *path, const char *name)
+/* What others may write to is theirs, and the guest's kernel is not to be. */
+static bool is_safe_file(const struct warden *w, const struct stat *st)
 {
+    return S_ISREG(st->st_mode) && !(st->st_mode & (S_IWGRP | S_IWOTH)) &&
+           (st->st_uid == 0 || (!w->was_root && st->st_uid == geteuid()));
+}
+
+static void keep_id(struct vm_file_id *id, const struct stat *st)
+{
+    id->bytes = (uint64_t)st->st_size;
+    id->inode = st->st_ino;
+    id->mtime_ns = (uint64_t)st->st_mtim.tv_sec * 1000000000 + (uint64_t)st->st_mtim.tv_nsec;
+}
+
+static void open_file(const struct warden *w, struct vm_host *h, const char *path, const char *name)
+{
+    struct stat st;
     if (h->why[0])
         return;
-    if (!is_good_file(w, path))
+    _cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return refuse_file(h, path, errno);
+    if (!is_safe_file(w, &st))
         return refuse_file(h, path, 0);
-    _cleanup_close_ int fd = openat(h->dir_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    _cleanup_close_ int file = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (fd < 0 || file < 0 || move_mount(file, "", h->dir_fd, name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-        refuse_file(h, path, errno);
+    keep_id(&h->file_ids[1 + h->n_files], &st);
+    struct vm_file *f = &h->files[h->n_files++];
+    snprintf(f->name, sizeof(f->name), "%s", name);
+    f->fd = fd_steal(&fd);
 }
 
 /* A program that a sandbox sees anyway stays where it is: QEMU finds its files beside itself. */
-static void bind_program(const struct warden *w, struct vm_host *h, char path[MACHINE_PATH_SIZE])
+static void open_program(const struct warden *w, struct vm_host *h, char path[MACHINE_PATH_SIZE])
 {
-    if (strncmp(path, "/usr/", strlen("/usr/")) == 0)
+    struct stat st;
+    if (strncmp(path, "/usr/", strlen("/usr/")) == 0) {
+        if (stat(path, &st) == 0)
+            keep_id(&h->file_ids[0], &st);
         return;
-    bind_file(w, h, path, VM_EMULATOR_NAME);
+    }
+    open_file(w, h, path, VM_EMULATOR_NAME);
     snprintf(path, MACHINE_PATH_SIZE, "%s", VM_FILES_DIR "/" VM_EMULATOR_NAME);
 }
 
-static void fill_dir(const struct warden *w, struct vm_host *h)
+static void open_files(const struct warden *w, struct vm_host *h)
 {
     struct machine_config *m = &h->machine;
-    char name[MACHINE_DRIVE_SIZE + 16];
-    bind_program(w, h, m->vmm == MACHINE_QEMU ? m->qemu_bin : m->firecracker_bin);
-    bind_file(w, h, m->kernel_image, VM_KERNEL_NAME);
-    bind_file(w, h, m->initramfs, VM_INITRAMFS_NAME);
-    bind_file(w, h, m->rootfs, VM_ROOT_NAME);
+    char name[VM_FILE_NAME_SIZE];
+    open_program(w, h, m->vmm == MACHINE_QEMU ? m->qemu_bin : m->firecracker_bin);
+    open_file(w, h, m->kernel_image, VM_KERNEL_NAME);
+    open_file(w, h, m->initramfs, VM_INITRAMFS_NAME);
+    open_file(w, h, m->rootfs, VM_ROOT_NAME);
     for (uint32_t i = 0; i < m->n_drives; i++) {
         snprintf(name, sizeof(name), VM_DRIVE_PREFIX "%s", m->drives[i].id);
-        bind_file(w, h, m->drives[i].path, name);
+        open_file(w, h, m->drives[i].path, name);
     }
 }
 
-static void make_dir(struct warden *w, struct vm_host *h)
+static void open_dir(const struct warden *w, struct vm_host *h)
 {
     char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s/" FILES_NAME, w->options.state_dir);
-    if ((mkdir(path, 0700) < 0 && errno != EEXIST) ||
-        mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,nr_inodes=64,mode=0755") <
-            0 ||
-        (h->dir_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
+    snprintf(path, sizeof(path), "%s/" DIR_NAME, w->options.state_dir);
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
         refuse_file(h, path, errno);
-    else
-        fill_dir(w, h);
+    else if (!(h->dir = realpath(path, NULL)))
+        refuse_file(h, path, errno);
+}
+
+static void leave_host_view(const struct warden *w)
+{
+    if (setns(w->own_ns_fd, CLONE_NEWNS) == 0)
+        return;
+    log_error("cannot leave the host view error=%s", strerror(errno));
+    _exit(1); /* everything that follows would be done on the host */
 }
 
 void vm_files_open(struct warden *w)
@@ -97,16 +121,56 @@ void vm_files_open(struct warden *w)
         snprintf(h->why, sizeof(h->why), "cannot enter the host view: %s", strerror(errno));
         return;
     }
-    make_dir(w, h);
+    open_files(w, h);
+    if (!h->why[0])
+        open_dir(w, h);
     vm_devices_open(w, h);
-    if (setns(w->own_ns_fd, CLONE_NEWNS) < 0) {
-        log_error("cannot leave the host view error=%s", strerror(errno));
-        _exit(1); /* everything that follows would be done on the host */
-    }
+    leave_host_view(w);
+}
+
+void vm_files_close(struct vm_host *h)
+{
+    for (uint32_t i = 0; i < h->n_files; i++)
+        fd_close(&h->files[i].fd);
+    free(steal_ptr(h->dir));
+}
+
+static int bind_file(int dir, const struct vm_file *f)
+{
+    _cleanup_close_ int place = openat(dir, f->name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    _cleanup_close_ int file =
+        open_tree(f->fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    if (place < 0 || file < 0 || move_mount(file, "", dir, f->name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    return 0;
+}
+
+/* In the host view, with the tmpfs mounted: a detached copy of it with the files, or -errno. */
+static int copy_dir(const struct vm_host *h)
+{
+    int r = 0;
+    _cleanup_close_ int dir = open(h->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return -errno;
+    for (uint32_t i = 0; r == 0 && i < h->n_files; i++)
+        r = bind_file(dir, &h->files[i]);
+    return r < 0 ? r : mount_clone_tree(dir);
 }
 
 int vm_files_tree(const struct warden *w)
 {
     const struct vm_host *h = w->hosts[CELL_VM];
-    return mount_open_host_tree(w->host_ns_fd, w->own_ns_fd, h->dir_fd);
+    if (setns(w->host_ns_fd, CLONE_NEWNS) < 0)
+        return -errno;
+    int tree =
+        mount("tmpfs", h->dir, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,nr_inodes=64,mode=0755") < 0
+            ? -errno
+            : copy_dir(h);
+    if (umount2(h->dir, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 && tree >= 0) {
+        log_error("cannot take the directory of machines away error=%s", strerror(errno));
+        fd_close(&tree);
+        tree = -EIO;
+    }
+    leave_host_view(w);
+    return tree;
 }

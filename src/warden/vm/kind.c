@@ -51,8 +51,9 @@ static int vm_open_host(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
     struct vm_host *h = w->hosts[CELL_VM] = new0(struct vm_host);
-    h->dir_fd = h->devices_fd = -1;
+    h->saved_fd = h->devices_fd = -1;
     vm_snapshots_init(h);
+    vm_loaded_init(h);
     h->machine = o->machine;
     int r = filter_compile(filter_for_guests(), &h->filter, err);
     if (r < 0)
@@ -61,6 +62,7 @@ static int vm_open_host(struct warden *w, struct error *err)
         snprintf(h->why, sizeof(h->why), "mas-vmm is not installed");
     else
         choose_emulator(h);
+    vm_saved_open(w);
     return 0;
 }
 
@@ -76,8 +78,10 @@ static void vm_close_host(struct warden *w)
     if (!h)
         return;
     vm_snapshots_done(h);
+    vm_loaded_done(h);
+    fd_close(&h->saved_fd);
     filter_done(&h->filter);
-    fd_close(&h->dir_fd);
+    vm_files_close(h);
     fd_close(&h->devices_fd);
     free(h);
     w->hosts[CELL_VM] = NULL;
@@ -99,7 +103,11 @@ static int vm_check(const struct warden *w, const struct plan *p, struct plan_re
 
 static uint32_t vm_features(const struct warden *w)
 {
-    return host_of(w) && !host_of(w)->why[0] ? FEATURE_VM : 0;
+    const struct vm_host *h = host_of(w);
+    if (!h || h->why[0])
+        return 0;
+    bool saves = h->saved_fd >= 0 && h->machine.vmm == MACHINE_QEMU;
+    return FEATURE_VM | (saves ? FEATURE_SAVES : 0);
 }
 
 static void vm_describe_walls(const struct warden *w, enum oci_backend b, uint8_t *mechanism)
@@ -163,6 +171,27 @@ static int apply_groups(struct cell *s, const struct plan *p, const struct limit
     return 0;
 }
 
+int vm_allow_shared(struct cell *s)
+{
+    struct vm_cell *v = container_of(s, struct vm_cell, cell);
+    struct limits outer = s->order.limits;
+    if (host_of(s->warden)->machine.memory_max_bytes)
+        return -ENOMEM;
+    v->shared_bytes += s->order.limits.memory_bytes;
+    outer.memory_bytes += VM_OVERHEAD_BYTES + v->shared_bytes;
+    cgroup_limit(&s->cgroup, WALL_MEMORY, &outer); /* where there is no such group, none limits */
+    return 0;
+}
+
+/* What others share is not what this machine uses. */
+static int vm_read_stats(struct cell *s, struct plan_reply *ret)
+{
+    int r = cell_read_group_stats(s, ret);
+    uint64_t shared = vm_snapshot_charged(s);
+    ret->memory_bytes -= shared < ret->memory_bytes ? shared : ret->memory_bytes;
+    return r;
+}
+
 uint64_t vm_memory_bytes(const struct limits *l)
 {
     return !l->memory_bytes                 ? VM_DEFAULT_BYTES
@@ -210,10 +239,14 @@ static int use_image(struct cell *s, struct plan_reply *reply)
 
 static void vm_end(struct cell *s)
 {
+    struct vm_cell *v = container_of(s, struct vm_cell, cell);
+    vm_work_end(s);
     vm_snapshot_end(s);
     vm_socket_end(s);
+    if (s->order.origin == VM_COPIED && s->order.disk_from_fd)
+        fd_close(&v->disk_fd);
     if (s->order.image_disk)
-        fd_close(&container_of(s, struct vm_cell, cell)->image_fd);
+        fd_close(&v->image_fd);
 }
 
 /* The guest's disk is in its memory where it fits, or a file on a disk image of the cell's. */
@@ -236,7 +269,8 @@ static int vm_apply_limits(struct cell *s, const struct plan *p, const struct li
         limits->disk_bytes == usual->disk_bytes && limits->disk_inodes == usual->disk_inodes;
     inner.memory_bytes -= VM_KERNEL_BYTES;
     r = limits_apply_disk(s, p, &inner, reply);
-    return r < 0 || s->trees.image < 0 ? r : use_image(s, reply);
+    r = r < 0 || s->trees.image < 0 ? r : use_image(s, reply);
+    return r < 0 || !p->snapshot[0] ? r : vm_saved_check(s, p->snapshot, reply);
 }
 
 /* The machine's files are a mount more, of the sandbox that the emulator is in. */
@@ -256,13 +290,16 @@ static int vm_send_order(struct cell *s)
         snprintf(o->mounts[o->n_mounts].target, sizeof(o->mounts[0].target), "/dev");
         s->trees.mounts[o->n_mounts++] = tree;
     }
-    vm_snapshot_choose(s);
+    int r = vm_snapshot_choose(s);
+    if (r < 0)
+        return r;
     return cell_send_child_order(s);
 }
 
 static void vm_describe(const struct cell *s, struct plan_reply *ret)
 {
-    ret->features = s->order.origin == VM_RESTORED ? FEATURE_RESTORED : 0;
+    bool restored = s->order.origin == VM_RESTORED || s->order.origin == VM_COPIED;
+    ret->features = restored ? FEATURE_RESTORED : 0;
     if (host_of(s->warden)->machine.vmm == MACHINE_FIRECRACKER)
         ret->features |= FEATURE_FIRECRACKER;
 }
@@ -294,7 +331,14 @@ const struct cell_ops cell_vm = {
     .send_more = vm_send_files,
     .kill = cell_kill_process,
     .freeze = cell_freeze_group,
-    .read_stats = cell_read_group_stats,
+    .read_stats = vm_read_stats,
+    .on_channel = vm_on_channel,
+    .save = vm_save,
+    .go_back = vm_go_back,
+    .load = vm_load,
+    .drop = vm_saved_drop,
+    .abandon = vm_work_abandon,
+    .abandon_host = vm_loads_abandon,
     .describe = vm_describe,
     .announce = vm_socket_announce,
     .end = vm_end,

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -88,31 +89,69 @@ static bool has_usual_size(const struct cell *s)
            l->memory_bytes == vm_memory_bytes(usual) && l->cpu_millicores == cpu;
 }
 
-void vm_snapshot_choose(struct cell *s)
+/* A copy of a machine that was a caller's. */
+static int choose_saved(struct cell *s)
 {
     struct vm_host *h = s->warden->hosts[CELL_VM];
+    struct vm_cell *v = container_of(s, struct vm_cell, cell);
+    s->order.origin = VM_COPIED;
+    v->disk_fd =
+        s->order.disk_from_fd ? vm_saved_open_file(h, s->plan.snapshot, VM_SAVED_DISK) : -1;
+    if (s->order.disk_from_fd && v->disk_fd < 0)
+        return v->disk_fd;
+    return vm_loaded_find(h, s->plan.snapshot) ? 0 : -ESTALE;
+}
+
+int vm_snapshot_choose(struct cell *s)
+{
+    struct vm_host *h = s->warden->hosts[CELL_VM];
+    container_of(s, struct vm_cell, cell)->disk_fd = -1;
+    if (s->plan.snapshot[0])
+        return choose_saved(s);
     struct vm_snapshot *k = has_usual_size(s) ? find_place(h, s->plan.image) : NULL;
     s->order.origin = VM_BOOTED;
     if (k && is_sealed(k) && strcmp(k->image, s->plan.image) == 0)
         s->order.origin = VM_RESTORED;
-    else if (k && !is_being_made(k) && begin_snapshot(k, s) == 0)
+    else if (k && !is_being_made(k) && vm_allow_shared(s) == 0 && begin_snapshot(k, s) == 0)
         s->order.origin = VM_KEPT;
     if (s->order.origin != VM_BOOTED)
         k->used = s->serial;
+    return 0;
+}
+
+/* The kernel charges a page to the group that touches it first, for as long as the page is there.
+ */
+uint64_t vm_snapshot_charged(const struct cell *s)
+{
+    const struct vm_host *h = s->warden->hosts[CELL_VM];
+    struct stat st;
+    for (size_t i = 0; i < ELEMENTS(h->snapshots); i++)
+        if (h->snapshots[i].maker == s && fstat(h->snapshots[i].memory_fd, &st) == 0)
+            return (uint64_t)st.st_blocks * 512;
+    return 0;
 }
 
 int vm_send_files(struct cell *s)
 {
     struct vm_host *h = s->warden->hosts[CELL_VM];
-    int fds[3];
+    struct vm_cell *v = container_of(s, struct vm_cell, cell);
+    int fds[4];
     size_t n = 0;
-    if (s->order.origin != VM_BOOTED) {
+    if (s->order.origin == VM_COPIED) {
+        const struct vm_loaded *l = vm_loaded_find(h, s->plan.snapshot);
+        if (!l)
+            return -ESTALE;
+        fds[n++] = l->memory_fd;
+        fds[n++] = l->state_fd;
+    } else if (s->order.origin != VM_BOOTED) {
         const struct vm_snapshot *k = find_place(h, s->plan.image);
         fds[n++] = k->memory_fd;
         fds[n++] = k->state_fd;
     }
     if (s->order.image_disk)
-        fds[n++] = container_of(s, struct vm_cell, cell)->image_fd;
+        fds[n++] = v->image_fd;
+    if (s->order.origin == VM_COPIED && s->order.disk_from_fd)
+        fds[n++] = v->disk_fd;
     return n ? (int)fd_send_msg(s->channel_fd, "s", 1, fds, n) : 0;
 }
 

@@ -36,41 +36,110 @@ struct vm_snapshot {
     uint64_t used;               /* the serial of the last cell that was given it */
 };
 
+/* The emulator, its three files, and the operator's drives. */
+#define VM_FILES_MAX      (4 + MACHINE_DRIVES_MAX)
+#define VM_FILE_NAME_SIZE (MACHINE_DRIVE_SIZE + sizeof(VM_DRIVE_PREFIX))
+
+struct vm_file {
+    char name[VM_FILE_NAME_SIZE]; /* in a machine's cell */
+    int fd;                       /* of the file, in the host view */
+};
+
+/* Which file is which: its size, its inode and when it was written last. */
+struct vm_file_id {
+    uint64_t bytes, inode, mtime_ns;
+};
+
+/* Machines that were saved and are in memory, to be copied (load.c). */
+#define VM_LOADED_MAX 4
+
+struct vm_loaded {
+    char name[PLAN_SNAPSHOT_SIZE]; /* "": none */
+    int memory_fd, state_fd;
+    uint64_t used; /* vm_host.loaded_uses when it was used last */
+};
+
+/* The files of a saved machine (saved.c). */
+enum vm_saved_file {
+    VM_SAVED_MEMORY,
+    VM_SAVED_STATE,
+    VM_SAVED_DISK,
+    VM_SAVED_SHAPE,
+    _VM_SAVED_MAX,
+};
+
+/* What must be the same in a saved machine and its copies. */
+struct vm_shape {
+    uint64_t magic; /* GUEST_MAGIC */
+    uint64_t memory_bytes, cpu_millicores, disk_bytes;
+    uint32_t flags, has_disk;
+    char image[PLAN_IMAGE_SIZE];
+    char reserved[7];
+    struct vm_file_id files[VM_FILES_MAX + 1];
+};
+
+/* What a machine that runs is asked for: PLAN_SAVE or PLAN_RETURN. */
+struct vm_work {
+    uint32_t op; /* 0: nothing */
+    uint64_t tag;
+    char name[PLAN_SNAPSHOT_SIZE];
+    struct watch *timer;
+    struct ledger_entry claim;
+};
+
 struct vm_host {
     struct vm_snapshot snapshots[VM_SNAPSHOTS_MAX];
     struct sock_fprog filter;      /* of sandboxes, in a guest */
     struct machine_config machine; /* the operator's, with one emulator chosen */
-    int dir_fd;                    /* of the files, in the host view; or -1 */
-    int devices_fd;                /* the same of /dev, where cells need another; or -1 */
-    char why[250];                 /* there are no machines here; "": there are */
+    struct vm_file files[VM_FILES_MAX];
+    uint32_t n_files;
+    struct vm_file_id file_ids[VM_FILES_MAX + 1]; /* of the emulator, and of them */
+    struct vm_loaded loaded[VM_LOADED_MAX];
+    uint64_t loaded_uses;
+    struct list loads; /* struct vm_load */
+    int saved_fd;      /* of the directory of saved machines, or -1 */
+    char *dir;         /* where they are put side by side, in the host view; or NULL */
+    int devices_fd;    /* of /dev, in the host view, where cells need another; or -1 */
+    char why[250];     /* there are no machines here; "": there are */
 };
 
 struct vm_cell {
     struct cell cell;
     int image_fd;    /* with order.image_disk: the file of the image */
+    int disk_fd;     /* of a copy with a disk: that of the saved machine */
     bool usual_disk; /* its disk has the operator's default size */
     struct vm_socket {
         char path[MACHINE_SOCKET_SIZE]; /* on the host; or "" */
         ino_t inode;
     } vsock, api; /* the machine's, and that of its emulator's control */
+    struct vm_work work;
+    uint64_t shared_bytes; /* of what is shared, how much may be charged to its group */
+    bool was_read;         /* all of the memory file that its machine maps was read, by a save */
 };
 
 /* The guest's memory under these limits, where they are enough for a machine. */
 uint64_t vm_memory_bytes(const struct limits *l);
 
+/* kind.c: as much as the machine's memory more may be charged to its group, because it is about to
+ * touch pages that others share. -ENOMEM: the operator's limit of the group has no room for it. */
+int vm_allow_shared(struct cell *s);
+
 /* snapshot.c. */
+/* Bytes of a snapshot that are charged to the cell, which made it. */
+uint64_t vm_snapshot_charged(const struct cell *s);
 void vm_snapshots_init(struct vm_host *h);
 void vm_snapshots_done(struct vm_host *h);
 /* Fills in where the machine comes from. */
-void vm_snapshot_choose(struct cell *s);
+int vm_snapshot_choose(struct cell *s); /* 0 or -errno */
 /* For cell_ops.send_more: what follows the order (proto/vm.h). */
 int vm_send_files(struct cell *s);
 /* The cell has ended. */
 void vm_snapshot_end(struct cell *s);
 
-/* files.c: puts the machine's files into one directory; vm_host.why where that fails. */
+/* files.c: opens the machine's files; vm_host.why where that fails. */
 void vm_files_open(struct warden *w);
-/* A detached copy of that directory, or -errno. */
+void vm_files_close(struct vm_host *h);
+/* A detached directory with all of them, for one cell, or -errno. */
 int vm_files_tree(const struct warden *w);
 
 /* device.c: from the host view, makes the /dev of cells that need /dev/kvm; vm_host.why where that
@@ -82,6 +151,28 @@ int vm_devices_tree(const struct warden *w);
 /* socket.c: for cell_ops.announce and end. */
 int vm_socket_announce(struct cell *s);
 void vm_socket_end(struct cell *s);
+
+/* saved.c: for cell_ops. */
+void vm_saved_open(struct warden *w);
+int vm_save(struct cell *s, const struct plan *p, struct plan_reply *reply);
+int vm_go_back(struct cell *s, const struct plan *p, struct plan_reply *reply);
+int vm_saved_drop(struct warden *w, const char *name);
+void vm_on_channel(struct cell *s);
+void vm_work_end(struct cell *s);
+void vm_work_abandon(struct cell *s);
+/* Whether a machine like this cell's can be a copy of the saved one. */
+int vm_saved_check(const struct cell *s, const char *name, struct plan_reply *reply);
+/* A descriptor for reading, or -errno. */
+int vm_saved_open_file(const struct vm_host *h, const char *name, enum vm_saved_file f);
+
+/* load.c */
+void vm_loaded_init(struct vm_host *h);
+void vm_loaded_done(struct vm_host *h);
+/* NULL: it is not in memory. */
+const struct vm_loaded *vm_loaded_find(struct vm_host *h, const char *name);
+void vm_loaded_drop(struct vm_host *h, const char *name);
+int vm_load(struct warden *w, const struct plan *p, struct plan_reply *reply);
+void vm_loads_abandon(struct warden *w);
 
 /* start.c: in the process of the cell, for child_template.become_other. */
 void vm_become_vmm(const struct child_template *t, const struct child_order *o)

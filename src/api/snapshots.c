@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots of sandboxes: keep one, copy one, put one back; list and remove what is kept. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/handlers.h"
+#include "api/view.h"
+#include "audit/audit.h"
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/weak.h"
+#include "guard/gate.h"
+#include "sandbox/snapshot.h"
+#include "tool/network.h"
+#include "tool/run.h"
+
+static json_t *view_snapshot(const struct snapshot *k)
+{
+    return json_pack("{s:s, s:s, s:s, s:s?, s:I, s:o}", "name", snapshot_name(k), "sandbox",
+                     snapshot_sandbox(k), "runtime", snapshot_runtime(k), "image",
+                     snapshot_image(k), "bytes", (json_int_t)snapshot_bytes(k), "created_at",
+                     view_time(snapshot_created_ns(k)));
+}
+
+/* A role that may look at all sandboxes may not make copies of what is in them. NULL after
+ * answering. */
+static struct sandbox *find_own(struct api_request *req)
+{
+    struct error err = {0};
+    struct sandbox *sb = api_find_sandbox(req);
+    if (!sb)
+        return NULL;
+    int r =
+        strcmp(sandbox_owner(sb), req->owner) == 0
+            ? sandbox_check_keepable(sb, &err)
+            : error_set(&err, ERROR_FORBIDDEN, 0, "sandbox %s is another key's", sandbox_id(sb));
+    if (r >= 0)
+        return sb;
+    api_fail(req, &err);
+    return NULL;
+}
+
+static int require_text(struct api_request *req, const char *member, const char **ret,
+                        struct error *err)
+{
+    *ret = NULL;
+    int r = json_member_string(req->body, member, ret, err);
+    return r < 0 || *ret ? r : error_field(err, member, "'%s' is missing", member);
+}
+
+/* --- keeping */
+
+static void on_kept(void *data, const struct snapshot *k, const struct error *err)
+{
+    struct api_request *req = weak_unref(data);
+    if (req && err)
+        api_fail(req, err);
+    else if (req)
+        api_reply(req, 201, view_snapshot(k));
+}
+
+void handle_sandbox_snapshot(struct api_request *req)
+{
+    struct error err = {0};
+    const char *name;
+    struct sandbox *sb = find_own(req);
+    if (!sb)
+        return;
+    int r = require_text(req, "name", &name, &err);
+    r = r < 0 ? r : run_record_sandbox(req->services->audit, sb, req->who, "snapshot", NULL, &err);
+    if (r < 0)
+        api_fail(req, &err);
+    else
+        sandbox_snapshot(sb, name, on_kept, api_later(req));
+}
+
+/* --- going back */
+
+struct restore_call {
+    struct weak *req;
+    struct sandbox *sb;
+};
+
+static void on_restored(void *data, const struct snapshot *k, const struct error *err)
+{
+    struct restore_call *call = data;
+    struct api_request *req = weak_unref(call->req);
+    (void)k;
+    if (req && err)
+        api_fail(req, err);
+    else if (req)
+        api_reply(req, 200, view_sandbox(call->sb));
+    sandbox_unref(call->sb);
+    free(call);
+}
+
+void handle_sandbox_restore(struct api_request *req)
+{
+    struct error err = {0};
+    const char *name;
+    struct sandbox *sb = find_own(req);
+    if (!sb)
+        return;
+    int r = require_text(req, "snapshot", &name, &err);
+    const struct snapshot *k =
+        r < 0 ? NULL : snapshot_find(req->services->manager, req->owner, name);
+    if (r >= 0 && !k)
+        r = error_set(&err, ERROR_NOT_FOUND, 0, "there is no snapshot '%s'", name);
+    r = r < 0 ? r : run_record_sandbox(req->services->audit, sb, req->who, "restore", NULL, &err);
+    if (r < 0) {
+        api_fail(req, &err);
+        return;
+    }
+    struct restore_call *call = new0(struct restore_call);
+    *call = (struct restore_call){api_later(req), sandbox_ref(sb)};
+    sandbox_go_back(sb, k, on_restored, call);
+}
+
+/* --- copies */
+
+static void on_forked(void *data, struct sandbox *const *copies, size_t n, const struct error *err)
+{
+    struct api_request *req = weak_unref(data);
+    if (req && err)
+        api_fail(req, err);
+    if (!req || err)
+        return;
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, view_sandbox(copies[i]));
+    api_reply(req, 201, json_pack("{s:o}", "sandboxes", list));
+}
+
+/* Each copy is a sandbox that is made: its network is asked for again. */
+static int admit_copies(struct api_request *req, const struct spec *spec,
+                        struct sandbox_maker *ret_by, struct error *err)
+{
+    struct gate *gate = req->services->gate;
+    int r =
+        gate_check_network(gate, req->who, spec->runtime, spec->network ? spec->hosts : NULL, err);
+    r = r < 0 ? r : gate_check_network(gate, req->who, spec->runtime, spec->cidrs, err);
+    return r < 0 ? r : network_admit(gate, req->who, spec, ret_by, err);
+}
+
+void handle_sandbox_fork(struct api_request *req)
+{
+    struct error err = {0};
+    struct sandbox_maker by;
+    int64_t count = 1;
+    struct sandbox *sb = find_own(req);
+    if (!sb)
+        return;
+    int r = json_member_int(req->body, "count", 1, SNAPSHOT_FORK_MAX, &count, &err);
+    r = r < 0 ? r : admit_copies(req, sandbox_spec(sb), &by, &err);
+    r = r < 0 ? r : run_record_sandbox(req->services->audit, sb, req->who, "fork", NULL, &err);
+    if (r < 0)
+        api_fail(req, &err);
+    else
+        sandbox_fork(sb, (size_t)count, &by, on_forked, api_later(req));
+}
+
+/* --- what is kept */
+
+static void add_snapshot(void *data, const struct snapshot *k)
+{
+    json_array_append_new(data, view_snapshot(k));
+}
+
+void handle_snapshot_list(struct api_request *req)
+{
+    json_t *list = json_array();
+    snapshot_for_each(req->services->manager, identity_scope(req->who), add_snapshot, list);
+    api_reply(req, 200, json_pack("{s:o}", "snapshots", list));
+}
+
+static void on_deleted(void *data, const struct snapshot *k, const struct error *err)
+{
+    struct api_request *req = weak_unref(data);
+    if (req && err)
+        api_fail(req, err);
+    else if (req)
+        api_reply(req, 200, json_pack("{s:s, s:s}", "name", snapshot_name(k), "status", "deleted"));
+}
+
+static int record_deletion(struct api_request *req, const struct snapshot *k, struct error *err)
+{
+    _cleanup_json_ json_t *details = json_pack("{s:s}", "snapshot", snapshot_name(k));
+    struct audit_record r = {.kind = "sandbox",
+                             .who = req->who,
+                             .sandbox = snapshot_sandbox(k),
+                             .outcome = "snapshot deleted",
+                             .details = details};
+    return req->services->audit ? audit_write(req->services->audit, &r, NULL, err) : 0;
+}
+
+void handle_snapshot_delete(struct api_request *req)
+{
+    struct error err = {0};
+    const char *name = req->params[0];
+    struct snapshot *k = snapshot_find(req->services->manager, req->owner, name);
+    int r = k ? record_deletion(req, k, &err)
+              : error_set(&err, ERROR_NOT_FOUND, 0, "there is no snapshot '%s'", name);
+    if (r < 0)
+        api_fail(req, &err);
+    else
+        snapshot_delete(req->services->manager, k, on_deleted, api_later(req));
+}

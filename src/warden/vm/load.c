@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Saved machines in memory: their memory and state as sealed memory files, which all copies of one
+ * have in common and map privately. A process of the warden's own reads them, so that what is
+ * shared is charged to no sandbox, and the warden need not wait for it. A few are kept: the next
+ * copy of one is made at once. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/helper.h"
+#include "warden/control.h"
+#include "warden/state.h"
+#include "warden/vm/vm.h"
+
+#define PIECE_BYTES (1024 * 1024)
+
+struct vm_load {
+    struct list node; /* in vm_host.loads */
+    struct warden *warden;
+    uint64_t tag; /* 0: the control plane that asked is gone */
+    char name[PLAN_SNAPSHOT_SIZE];
+    int sock;
+    struct watch *watch;
+};
+
+/* --- those that are there */
+
+static void loaded_close(struct vm_loaded *l)
+{
+    fd_close(&l->memory_fd);
+    fd_close(&l->state_fd);
+    l->name[0] = 0;
+}
+
+void vm_loaded_init(struct vm_host *h)
+{
+    list_init(&h->loads);
+    for (size_t i = 0; i < ELEMENTS(h->loaded); i++)
+        h->loaded[i] = (struct vm_loaded){.memory_fd = -1, .state_fd = -1};
+}
+
+const struct vm_loaded *vm_loaded_find(struct vm_host *h, const char *name)
+{
+    for (size_t i = 0; i < ELEMENTS(h->loaded); i++)
+        if (strcmp(h->loaded[i].name, name) == 0) {
+            h->loaded[i].used = ++h->loaded_uses;
+            return &h->loaded[i];
+        }
+    return NULL;
+}
+
+void vm_loaded_drop(struct vm_host *h, const char *name)
+{
+    for (size_t i = 0; i < ELEMENTS(h->loaded); i++)
+        if (strcmp(h->loaded[i].name, name) == 0)
+            loaded_close(&h->loaded[i]);
+}
+
+static void keep_loaded(struct vm_host *h, const char *name, int memory_fd, int state_fd)
+{
+    struct vm_loaded *l = &h->loaded[0];
+    vm_loaded_drop(h, name);
+    for (size_t i = 1; i < ELEMENTS(h->loaded); i++)
+        if (h->loaded[i].used < l->used)
+            l = &h->loaded[i];
+    loaded_close(l);
+    *l = (struct vm_loaded){.memory_fd = memory_fd, .state_fd = state_fd, .used = ++h->loaded_uses};
+    snprintf(l->name, sizeof(l->name), "%s", name);
+}
+
+/* --- in the helper */
+
+static int copy_piece(int from, int to, off_t at, off_t end)
+{
+    static char piece[PIECE_BYTES];
+    while (at < end) {
+        size_t want = end - at < PIECE_BYTES ? (size_t)(end - at) : PIECE_BYTES;
+        ssize_t n = pread(from, piece, want, at);
+        if (n <= 0 || pwrite(to, piece, (size_t)n, at) != n)
+            return n < 0 ? -errno : -EIO;
+        at += n;
+    }
+    return 0;
+}
+
+/* Holes stay holes: most of a guest's memory was never used. */
+static int copy_sparse(int from, int to)
+{
+    struct stat st;
+    if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
+        return -errno;
+    for (off_t at = 0; at < st.st_size;) {
+        off_t data = lseek(from, at, SEEK_DATA);
+        if (data < 0)
+            return errno == ENXIO ? 0 : -errno;
+        off_t hole = lseek(from, data, SEEK_HOLE);
+        if (hole < 0)
+            return -errno;
+        int r = copy_piece(from, to, data, hole);
+        if (r < 0)
+            return r;
+        at = hole;
+    }
+    return 0;
+}
+
+static int load_file(int file_fd, const char *what)
+{
+    const int seals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
+    _cleanup_close_ int fd = memfd_create(what, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int r = fd < 0 ? -errno : copy_sparse(file_fd, fd);
+    if (r == 0 && fcntl(fd, F_ADD_SEALS, seals) < 0)
+        r = -errno;
+    return r < 0 ? r : fd_steal(&fd);
+}
+
+static void __attribute__((noreturn)) load_main(int memory_fd, int state_fd, int sock)
+{
+    int fds[2] = {load_file(memory_fd, "machine-memory"), load_file(state_fd, "machine-state")};
+    int error = fds[0] < 0 ? -fds[0] : fds[1] < 0 ? -fds[1] : 0;
+    ssize_t n = fd_send_msg(sock, &error, sizeof(error), fds, error ? 0 : 2);
+    _exit(n == sizeof(error) ? 0 : 1);
+}
+
+/* --- the warden's side of it */
+
+static void load_free(struct vm_load *l)
+{
+    list_remove(&l->node);
+    watch_remove(l->watch);
+    fd_close(&l->sock);
+    free(l);
+}
+
+static void on_helper_exit(pid_t pid, int wait_status, void *data)
+{
+    (void)pid;
+    (void)wait_status;
+    (void)data;
+}
+
+static void on_loaded(int sock, uint32_t events, void *data)
+{
+    struct vm_load *l = data;
+    struct vm_host *h = l->warden->hosts[CELL_VM];
+    struct plan_reply reply = {.tag = l->tag, .wall = -1};
+    int error = EIO, fds[FD_PASS_MAX];
+    (void)events;
+    bool whole = fd_recv_msg(sock, &error, sizeof(error), fds) == sizeof(error) && fds[1] >= 0;
+    if (whole)
+        keep_loaded(h, l->name, fd_steal(&fds[0]), fd_steal(&fds[1]));
+    for (size_t i = 0; i < FD_PASS_MAX; i++)
+        fd_close(&fds[i]);
+    reply.error = whole ? 0 : error ? error : EIO;
+    if (reply.error)
+        snprintf(reply.message, sizeof(reply.message), "read the snapshot: %s",
+                 strerror(reply.error));
+    if (l->tag)
+        control_send(l->warden, &reply, -1);
+    load_free(l);
+}
+
+static int load_start(struct warden *w, const struct plan *p, int memory_fd, int state_fd)
+{
+    struct vm_host *h = w->hosts[CELL_VM];
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    const int kept[] = {pair[1], memory_fd, state_fd};
+    pid_t pid = helper_fork(kept, ELEMENTS(kept));
+    if (pid == 0)
+        load_main(memory_fd, state_fd, pair[1]);
+    close(pair[1]);
+    struct vm_load *l = new0(struct vm_load);
+    *l = (struct vm_load){.warden = w, .tag = p->tag, .sock = pair[0]};
+    snprintf(l->name, sizeof(l->name), "%s", p->snapshot);
+    list_append(&h->loads, &l->node);
+    if (pid > 0)
+        l->watch = watcher_add_fd(w->watcher, pair[0], EPOLLIN, on_loaded, l);
+    if (pid < 0 || !l->watch || !watcher_add_child(w->watcher, pid, -1, on_helper_exit, NULL)) {
+        if (pid > 0) {
+            kill(pid, SIGKILL);
+            waitpid(pid, NULL, 0);
+        }
+        load_free(l);
+        return -EAGAIN;
+    }
+    return -EINPROGRESS;
+}
+
+int vm_load(struct warden *w, const struct plan *p, struct plan_reply *reply)
+{
+    struct vm_host *h = w->hosts[CELL_VM];
+    if (!h || h->saved_fd < 0)
+        return -EOPNOTSUPP;
+    if (vm_loaded_find(h, p->snapshot))
+        return 0;
+    _cleanup_close_ int memory = vm_saved_open_file(h, p->snapshot, VM_SAVED_MEMORY);
+    _cleanup_close_ int state = vm_saved_open_file(h, p->snapshot, VM_SAVED_STATE);
+    if (memory >= 0 && state >= 0)
+        return load_start(w, p, memory, state);
+    snprintf(reply->message, sizeof(reply->message), "the snapshot's files are gone");
+    return -ESTALE;
+}
+
+void vm_loads_abandon(struct warden *w)
+{
+    struct vm_host *h = w->hosts[CELL_VM];
+    if (!h)
+        return;
+    list_for_each(l, &h->loads, struct vm_load, node)
+        l->tag = 0;
+}
+
+void vm_loaded_done(struct vm_host *h)
+{
+    list_for_each_safe(l, &h->loads, struct vm_load, node)
+        load_free(l);
+    for (size_t i = 0; i < ELEMENTS(h->loaded); i++)
+        loaded_close(&h->loaded[i]);
+}
