@@ -17,6 +17,7 @@ struct image_call {
     char *image;
     json_t *items; /* of a list */
     enum image_format format;
+    bool begun;     /* what it does is on record, and how that ended is not */
     bool streaming; /* the answer has begun */
     bool slow;      /* the client does not read: progress is left out */
     struct image_removal removal;

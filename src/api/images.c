@@ -52,6 +52,10 @@ static void on_request_abort(struct api_request *req)
 {
     struct image_call *c = req->state;
     keeper_call_cancel(c->call);
+    if (c->begun) { /* the keeper may have done it all the same */
+        images_forget(req->services->images);
+        image_note_left(req->services->gate, req->who, c->outcome, c->image);
+    }
     call_free(c);
 }
 
@@ -162,7 +166,14 @@ bool image_call_start(struct image_call *c, json_t *request, int fd)
     struct error err = {0};
     req->state = c;
     req->on_abort = on_request_abort;
-    c->call = images_call(req->services->images, request, fd, &image_call_handlers, c, &err);
+    int r = c->outcome
+                ? image_record_begun(req->services->gate, req->who, c->outcome, c->image, &err)
+                : 0;
+    if (r < 0)
+        json_decref(request);
+    else
+        c->call = images_call(req->services->images, request, fd, &image_call_handlers, c, &err);
+    c->begun = c->call && c->outcome;
     if (c->call)
         return true;
     call_free(c);

@@ -87,7 +87,8 @@ struct job *job_find(struct keeper *k, int64_t id);
 void job_leave(struct job *j, const json_t *request, int64_t id);
 void job_end_upload(struct job *j, const json_t *request, int64_t id);
 void job_evict(struct job *j, const json_t *request, int64_t id);
-void job_read(struct job *j); /* its pipe is readable */
+/* Its pipe is readable. Whether anything came: false at its end, and when it is empty. */
+bool job_read(struct job *j);
 void job_reaped(struct keeper *k, pid_t pid, int status);
 void job_free(struct job *j);
 /* The file system is down to the daemon's reserve: ends all that run. */

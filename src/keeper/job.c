@@ -338,21 +338,25 @@ static void on_line(struct job *j, const char *line, size_t len)
     }
 }
 
-void job_read(struct job *j)
+bool job_read(struct job *j)
 {
     char chunk[8192];
-    ssize_t n = read(j->out, chunk, sizeof(chunk));
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
+    ssize_t n;
+    do
+        n = read(j->out, chunk, sizeof(chunk));
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        return false;
     if (n <= 0 || strbuf_append(&j->lines, chunk, (size_t)n) < 0) {
         fd_close(&j->out);
-        return;
+        return false;
     }
     for (char *end; j->lines.len && (end = memchr(j->lines.data, '\n', j->lines.len));) {
         size_t len = (size_t)(end - j->lines.data);
         on_line(j, j->lines.data, len);
         strbuf_consume(&j->lines, len + 1);
     }
+    return true;
 }
 
 void job_reaped(struct keeper *k, pid_t pid, int status)
@@ -366,13 +370,8 @@ void job_reaped(struct keeper *k, pid_t pid, int status)
     if (!found)
         return;
     found->exited = true;
-    while (found->out >= 0) /* what it said before it died */
-    {
-        size_t before = found->lines.len;
-        job_read(found);
-        if (found->out >= 0 && found->lines.len == before)
-            break;
-    }
+    while (found->out >= 0 && job_read(found)) /* what it said before it died */
+        ;
     if (!found->answered && found->n_waiters) {
         error_set(&err, ERROR_INTERNAL, 0, "the image worker died (%s %d)",
                   WIFSIGNALED(status) ? "signal" : "exit status",

@@ -213,8 +213,11 @@ static void on_handle_closed(uv_handle_t *h)
     free(r);
 }
 
+/* What a line leads to can change the rules, and with them end reports, this one too. */
 static void report_end(struct gateway_report *r)
 {
+    if (uv_is_closing((uv_handle_t *)&r->poll))
+        return;
     list_remove(&r->node);
     r->sandbox->n_gateway_reports--;
     uv_close((uv_handle_t *)&r->poll, on_handle_closed);
@@ -337,7 +340,9 @@ int gateway_report_open(struct sandbox *sb, uint32_t stream, const struct exec *
 /* The gateway reports before it answers: what ended together with the sandbox is still recorded. */
 void gateway_reports_free(struct sandbox *sb)
 {
-    list_for_each_safe(r, &sb->gateway_reports, struct gateway_report, node) {
+    while (!list_empty(&sb->gateway_reports)) {
+        struct gateway_report *r =
+            container_of(sb->gateway_reports.next, struct gateway_report, node);
         read_report(r);
         report_end(r);
     }

@@ -49,6 +49,30 @@ void image_note(struct gate *gate, const struct identity *who, const char *outco
     log_info("image %s image=%s by=%s", err ? "failed" : outcome, image, who->key);
 }
 
+static json_t *begun_details(const char *what, const char *image)
+{
+    return json_pack("{s:o, s:s}", "image", json_message(image), "to_be", what);
+}
+
+int image_record_begun(struct gate *gate, const struct identity *who, const char *what,
+                       const char *image, struct error *err)
+{
+    _cleanup_json_ json_t *details = begun_details(what, image);
+    struct audit_record r = {.kind = "image", .who = who, .outcome = "begun", .details = details};
+    int n = gate_audit(gate) ? audit_write(gate_audit(gate), &r, NULL, err) : 0;
+    if (n < 0)
+        error_prefix(err, "not done: the audit cannot be written");
+    return n;
+}
+
+void image_note_left(struct gate *gate, const struct identity *who, const char *what,
+                     const char *image)
+{
+    _cleanup_json_ json_t *details = begun_details(what, image);
+    struct audit_record r = {.kind = "image", .who = who, .outcome = "left", .details = details};
+    audit_note(gate_audit(gate), &r);
+}
+
 /* A name without a registry may be one of the store's: that is known once it was found. */
 int image_check_name(struct gate *gate, const struct identity *who, const char *image,
                      struct error *err)
@@ -71,6 +95,7 @@ static void on_found(struct image_wait *w, const struct image_found *found, cons
 {
     struct image_find *f = container_of(w, struct image_find, wait);
     struct error failed = {0};
+    f->looking = false;
     if (err) {
         failed = *err;
         if (f->approved)
@@ -106,10 +131,14 @@ int image_find_start(struct image_find *f, struct images *images, struct gate *g
     if (r < 0)
         return r;
     r = images_resolve(images, image, &f->wait, err);
+    f->looking = r >= 0;
     return r < 0 ? r : 1;
 }
 
 void image_find_cancel(struct image_find *f)
 {
+    if (f->looking) /* it may have been fetched all the same */
+        image_note_left(f->gate, f->who, "pulled", f->spec->image);
+    f->looking = false;
     image_wait_cancel(&f->wait);
 }

@@ -26,6 +26,7 @@ struct image_find {
     const struct identity *who;
     struct spec *spec;
     bool approved; /* it has to be the image that a person was shown */
+    bool looking;  /* the keeper has been asked, and may fetch it */
 };
 
 /* Fills in the image of spec. 0: it names none, or the image is known by now. 1: the image has to
@@ -42,6 +43,13 @@ void image_find_cancel(struct image_find *f); /* legal at any time; on_done does
 /* Before anything is fetched: negative where a rule denies the image by its name alone. */
 int image_check_name(struct gate *gate, const struct identity *who, const char *image,
                      struct error *err);
+/* Puts on record that an image is to be fetched, imported or removed (what: "pulled" and so on).
+ * Negative: it must not be done. */
+int image_record_begun(struct gate *gate, const struct identity *who, const char *what,
+                       const char *image, struct error *err);
+/* And that its caller left before it was known what became of it. */
+void image_note_left(struct gate *gate, const struct identity *who, const char *what,
+                     const char *image);
 /* Puts on record, and tells of, what was done with an image. digest and err may be NULL. */
 void image_note(struct gate *gate, const struct identity *who, const char *outcome,
                 const char *image, const char *digest, const struct error *err);

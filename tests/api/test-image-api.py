@@ -225,9 +225,36 @@ def test_roles_an_agent_uses_and_sees_images_an_operator():
         fail(d.delete("/v1/images/r", headers=admin), 404)
         fail(d.post("/v1/images/pull", {"image": "localhost/r"}, headers=operator), 403, "images_registries")
         records = [json.loads(x) for x in d.get("/v1/audit?kind=image", headers=admin).body.splitlines()]
-        equal([(r["outcome"], r["details"]["image"]) for r in records],
+        equal([(r["outcome"], r["details"]["image"]) for r in records if r["outcome"] != "begun"],
               [("imported", "r"), ("removed", "r"), ("failed", "localhost/r")])
-        check(len(records[0]["details"]["digest"]) == 64 and records[0]["key"], records[0])
+        made = [r for r in records if r["outcome"] == "imported"][0]
+        check(len(made["details"]["digest"]) == 64 and made["key"], made)
+        equal([(r["details"]["to_be"], r["details"]["image"]) for r in records if r["outcome"] == "begun"][:2], [("imported", "r"), ("removed", "r")])
+        check(records[0]["outcome"] == "begun", "on record before it is done")
+
+
+@test("P26 an image that is removed while its caller leaves is on record, whenever that was, and not taken for there")
+def test_left_removals():
+    d = daemon()
+    records = lambda image: [r for r in map(json.loads, d.get("/v1/audit?kind=image&limit=1000").body.splitlines()) if r["details"]["image"] == image]
+    for i in range(8):
+        a = d.put(f"/v1/images/tar?name=left{i}", rootfs(f"left{i}"))
+        equal(a.status, 200, a)
+        digest = a.json["digest"]
+        s = d.connect()
+        s.sendall(f"DELETE /v1/images/{digest} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        time.sleep(0.004 * i)
+        s.close()
+        gone = lambda: digest not in str(d.get("/v1/images").json["images"])
+        # Either it was never begun, or the record came first and its end follows.
+        time.sleep(0.5)
+        told = [r["outcome"] for r in records(digest)]
+        check(not gone() or told[:1] == ["begun"], f"{i}: gone, and the records say {told}")
+        if told:
+            wait_for(lambda: len(records(digest)) == 2, f"how it ended, of {i}: {told}")
+            check(records(digest)[1]["outcome"] in ("removed", "failed", "left"), records(digest))
+        if gone():
+            fail(d.post("/v1/run", {"command": ["/bin/true"], "image": digest}), 404)
 
 
 ASK = "version: 1\ndefault: allow\nrules:\n  - {id: touchy, verdict: ask, risk: high, command: \"/bin/sh *\"}\n"

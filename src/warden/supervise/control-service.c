@@ -190,8 +190,11 @@ static int try_start_control(struct supervisor *s)
     _cleanup_close_ int keeper_end = keeper_open_socks(s);
     if (keeper_end < 0)
         return keeper_end;
+    /* On record before it is used, so that no generation comes twice. */
+    s->generation++;
+    save_generations(s);
     struct child_control child = {
-        .generation = s->generation + 1,
+        .generation = s->generation,
         .generations_before = s->generations_before,
         .announce = !s->told_ready,
         .warden_sock = control_end,
@@ -203,8 +206,6 @@ static int try_start_control(struct supervisor *s)
     pid_t pid = r < 0 ? r : child_start_control(s->o, s->program.fd, &child);
     if (pid < 0)
         return pid;
-    s->generation++;
-    save_generations(s);
     fd_close(&s->startup->line_in);
     fd_close(&s->startup->line_out);
     r = watch_control(s, pid, fd_steal(&ready_read));

@@ -45,6 +45,36 @@ void service_log_death(const char *who, pid_t pid, int status)
         log_error("%s failed pid=%d exit_code=%d", who, (int)pid, WEXITSTATUS(status));
 }
 
+/* Without it some calls fail, and nothing else: worth trying for ever, at the slowest pace. */
+static void start_later(struct supervisor *s, struct service *service, const char *who,
+                        void (*start)(void *data))
+{
+    service->again = warden_watch_timer(s->o->warden, service_next_backoff(service), start, s);
+    if (!service->again)
+        log_error("%s is not started again", who);
+}
+
+/* One that cannot be watched is none: its end would never be seen. */
+static void watch_service(struct supervisor *s, struct service *service, const char *who, pid_t pid,
+                          void (*on_exit)(pid_t, int, void *), void (*start)(void *data))
+{
+    int error = pid < 0 ? -pid : 0;
+    if (pid > 0) {
+        service->pid = pid;
+        service->exit = warden_watch_child(s->o->warden, pid, on_exit, s);
+        error = service->exit ? 0 : errno;
+    }
+    if (!error)
+        return;
+    log_error("%s cannot be started: %s", who, strerror(error));
+    if (pid > 0) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        service->pid = 0;
+    }
+    start_later(s, service, who, start);
+}
+
 /* --- gateway */
 
 static void on_gateway_exit(pid_t pid, int status, void *data)
@@ -55,11 +85,7 @@ static void on_gateway_exit(pid_t pid, int status, void *data)
     if (s->signals)
         return;
     service_log_death("gateway", pid, status);
-    /* Without it URL tools fail, and nothing else: worth trying for ever, at the slowest pace. */
-    s->gateway.again =
-        warden_watch_timer(s->o->warden, service_next_backoff(&s->gateway), gateway_start, s);
-    if (!s->gateway.again)
-        log_error("gateway is not started again");
+    start_later(s, &s->gateway, "gateway", gateway_start);
 }
 
 void gateway_start(void *data)
@@ -67,14 +93,7 @@ void gateway_start(void *data)
     struct supervisor *s = data;
     s->gateway.again = NULL;
     pid_t pid = child_start_gateway(s->o, s->program.fd, s->gateway_socks[0]);
-    if (pid < 0) {
-        log_error("gateway cannot be started: %s", strerror(-pid));
-        return;
-    }
-    s->gateway.pid = pid;
-    s->gateway.exit = warden_watch_child(s->o->warden, pid, on_gateway_exit, s);
-    if (!s->gateway.exit)
-        log_error("gateway cannot be watched: %s", strerror(errno));
+    watch_service(s, &s->gateway, "gateway", pid, on_gateway_exit, gateway_start);
 }
 
 /* --- the broker of a cluster */
@@ -87,9 +106,7 @@ static void on_kube_exit(pid_t pid, int status, void *data)
     if (s->signals)
         return;
     service_log_death("mas-kube", pid, status);
-    s->kube.again = warden_watch_timer(s->o->warden, service_next_backoff(&s->kube), kube_start, s);
-    if (!s->kube.again)
-        log_error("mas-kube is not started again");
+    start_later(s, &s->kube, "mas-kube", kube_start);
 }
 
 void kube_start(void *data)
@@ -99,12 +116,7 @@ void kube_start(void *data)
     if (s->startup->kube_settings_fd < 0)
         return;
     pid_t pid = child_start_kube(s->o, s->kube_socks[0]);
-    if (pid > 0) {
-        s->kube.pid = pid;
-        s->kube.exit = warden_watch_child(s->o->warden, pid, on_kube_exit, s);
-    }
-    if (!s->kube.exit)
-        log_error("mas-kube cannot be started: %s", strerror(pid < 0 ? -pid : errno));
+    watch_service(s, &s->kube, "mas-kube", pid, on_kube_exit, kube_start);
 }
 
 /* --- image keeper: no process until it is asked for something, none when it has been idle */

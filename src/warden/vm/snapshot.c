@@ -160,11 +160,13 @@ void vm_snapshot_end(struct cell *s)
     struct vm_host *h = s->warden->hosts[CELL_VM];
     for (size_t i = 0; i < ELEMENTS(h->snapshots); i++) {
         struct vm_snapshot *k = &h->snapshots[i];
+        /* One that is being made anew is not what it came from. */
         bool copy_failed = s->order.origin == VM_RESTORED && s->failure.error &&
+                           !is_being_made(k) && k->memory_fd >= 0 &&
                            strcmp(k->image, s->plan.image) == 0;
-        if (copy_failed && !k->maker)
+        if (copy_failed)
             log_warn("a machine could not be restored, the next will boot: %s", s->failure.step);
-        if ((copy_failed && !k->maker) || (k->maker == s && !is_sealed(k)))
+        if (copy_failed || (k->maker == s && !is_sealed(k)))
             snapshot_drop(k);
         if (k->maker == s)
             k->maker = NULL;
