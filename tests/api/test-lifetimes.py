@@ -125,7 +125,9 @@ def test_a_sandbox_is_deleted_under_a_tool_call_that_runs():
 def test_a_command_that_cannot_be_encoded_is_refused():
     d = shared_daemon()
     with d.sandbox() as sb, Steady(d):
-        a = d.post(sb.path + "/exec", {"command": ["true"] * 65536})
+        a = d.post(sb.path + "/exec", {"command": ["true"] * 16385})
+        equal(a.status, 400, a)
+        a = d.post(sb.path + "/exec", {"command": ["true"], "env": {f"a{i}": "" for i in range(65536)}})
         equal(a.status, 413, a)
         paths = [f"/workspace/{i}" for i in range(256)]
         name = create_a(d, {"AllowedPaths": paths, "Workdir": "/workspace/x"})
