@@ -27,6 +27,9 @@ int gateway_stage_seal(bool privileged, const struct config *c)
     stage_append(&list, xstrdup(privileged ? AS_ROOT : AS_CALLER));
     stage_append(&list, stage_log_style(c->log_format, c->log_level));
     config_list_part(c, offsetof(struct config, gateway), sizeof(c->gateway), &list);
+    config_list_part(c, offsetof(struct config, keeper.registries), sizeof(c->keeper.registries),
+                     &list);
+    config_list_part(c, offsetof(struct config, keeper.hosts), sizeof(c->keeper.hosts), &list);
     return stage_seal("mas-gateway-config", list);
 }
 
@@ -66,7 +69,10 @@ int gateway_stage(void)
         log_error("gateway cannot give up its privileges: %s", err.message);
         return 1;
     }
-    struct gateway_options options = {
-        .config = c.gateway, .uid = DROP_GATEWAY_UID, .gid = DROP_GATEWAY_UID};
+    struct gateway_options options = {.config = c.gateway,
+                                      .image_registries = c.keeper.registries,
+                                      .image_hosts = c.keeper.hosts,
+                                      .uid = DROP_GATEWAY_UID,
+                                      .gid = DROP_GATEWAY_UID};
     return gateway_main(GATEWAY_SOCK, &options);
 }

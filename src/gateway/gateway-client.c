@@ -85,6 +85,8 @@ static int pack(struct gateway_request *req, const struct gateway_rules *rules, 
         req->flags |= GATEWAY_PROXY | (rules->socket ? GATEWAY_SOCKET : 0);
     else if (!rules->hosts || !rules->hosts[0])
         req->flags |= GATEWAY_ANY_HOST;
+    if (rules->images)
+        req->flags |= GATEWAY_IMAGES;
     int r = pack_list(req, rules->hosts, &req->n_hosts, err);
     r = r < 0 ? r : pack_list(req, rules->denied, &req->n_denied, err);
     return r < 0 ? r : pack_list(req, rules->intercepted, &req->n_intercepted, err);

@@ -14,6 +14,7 @@ struct gateway_rules {
     int intercept_fd;         /* with them and a report: the interceptor, or -1 */
     bool proxy;               /* the stream is of a sandbox's proxy; needs hosts */
     bool socket;              /* and is the program's own connection, passed out */
+    bool images;              /* the stream is of what fetches images: see GATEWAY_IMAGES */
     const char *label;        /* whose stream it is: the sandbox's id */
     const char *owner;        /* the key that the sandbox belongs to; NULL or "": none */
     uint64_t tag;

@@ -23,7 +23,7 @@
 
 struct target;
 
-#define GATEWAY_VERSION    6
+#define GATEWAY_VERSION    7
 #define GATEWAY_LABEL_SIZE 64     /* whose stream it is, for the log and for fair shares */
 #define GATEWAY_HOSTS_MAX  2048   /* allowed, denied and intercepted hosts in one request */
 #define GATEWAY_HOSTS_SIZE 131072 /* all of their text, a NUL after each */
@@ -39,8 +39,10 @@ enum gateway_flags {
     GATEWAY_PROXY = 2,    /* the client speaks to a proxy; never with GATEWAY_ANY_HOST */
     GATEWAY_SOCKET = 4,   /* the stream came out of a sandbox (client-socket.h) */
     GATEWAY_TEXT_FILE =
-        8, /* hosts is not sent: it is in a sealed memory file, the last descriptor */
-    _GATEWAY_FLAGS_ALL = 15,
+        8,               /* hosts is not sent: it is in a sealed memory file, the last descriptor */
+    GATEWAY_IMAGES = 16, /* of what fetches images, which may go to closed addresses of the hosts
+                            that the operator named for it */
+    _GATEWAY_FLAGS_ALL = 31,
 };
 
 struct gateway_request {

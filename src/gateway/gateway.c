@@ -30,6 +30,8 @@
 /* Descriptors beside those of sessions: the loop's, the resolver's, stderr. */
 #define SPARE_DESCRIPTORS 128
 #define RESOLVER_THREADS  "16"
+#define HTTP_PORT         80
+#define HTTPS_PORT        443
 
 struct control {
     struct gateway gateway;
@@ -154,6 +156,33 @@ static int load_rules(struct rule_list *l, char *const *rules)
     return 0;
 }
 
+/* Only one host by its own name or address: below a domain, or in a network, others than the
+ * operator could have a name or a place. Without a port it is where registries are spoken to. */
+static void add_image_host(struct rule_list *l, const char *text, uint16_t port)
+{
+    if (rule_list_add(l, text) < 0)
+        return;
+    struct rule *rule = &l->rules[l->n - 1];
+    if (rule->kind != RULE_NAME &&
+        (rule->kind != RULE_NETWORK || rule->bits != address_bits(&rule->network))) {
+        rule_done(rule);
+        l->n--;
+    } else if (!rule->port) {
+        rule->port = port;
+    }
+}
+
+static void load_image_hosts(struct rule_list *l, const struct gateway_options *o)
+{
+    char **lists[] = {o->image_registries, o->image_hosts};
+    for (size_t i = 0; i < ELEMENTS(lists); i++)
+        for (char **text = lists[i]; text && *text; text++) {
+            add_image_host(l, *text, HTTPS_PORT);
+            add_image_host(l, *text, HTTP_PORT);
+        }
+    rule_list_index(l);
+}
+
 static int gateway_init(struct gateway *g, const struct gateway_options *o)
 {
     *g = (struct gateway){0};
@@ -171,6 +200,7 @@ static int gateway_init(struct gateway *g, const struct gateway_options *o)
         load_rules(&g->allow_hosts, o->config.allow_hosts) < 0 ||
         load_rules(&g->deny_hosts, o->config.deny_hosts) < 0)
         return -EINVAL;
+    load_image_hosts(&g->image_hosts, o);
     return uv_loop_init(&g->loop);
 }
 
@@ -229,5 +259,6 @@ int gateway_main(int sock, const struct gateway_options *options)
     rule_list_done(&c->gateway.private_hosts);
     rule_list_done(&c->gateway.allow_hosts);
     rule_list_done(&c->gateway.deny_hosts);
+    rule_list_done(&c->gateway.image_hosts);
     return r < 0;
 }

@@ -33,7 +33,8 @@ struct gateway_config {
 
 struct gateway_options {
     struct gateway_config config;
-    uid_t uid; /* to become; ignored unless the caller is root */
+    char **image_registries, **image_hosts; /* rules for what fetches images; may be NULL */
+    uid_t uid;                              /* to become; ignored unless the caller is root */
     gid_t gid;
 };
 

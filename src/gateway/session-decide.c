@@ -37,13 +37,22 @@ static struct rule_request request_of(const struct session *s)
                                  .later = session_is_intercepted(s)};
 }
 
+/* What the operator opened to everything, or to this. A host of images is never the metadata of a
+ * cloud, whatever its name leads to. */
+static bool is_opened(const struct session *s, const struct address *a)
+{
+    enum address_class class = address_classify(a);
+    return rule_check_address(&s->gateway->private_hosts, &s->target, a) == GATEWAY_OK ||
+           (s->images && (class == ADDRESS_LOOPBACK || class == ADDRESS_PRIVATE) &&
+            rule_check_address(&s->gateway->image_hosts, &s->target, a) == GATEWAY_OK);
+}
+
 static bool is_open_address(const struct session *s, const struct address *a)
 {
     const struct gateway *g = s->gateway;
     struct rule_request q = request_of(s);
     return !rule_list_find_denial(&g->deny_hosts, &q, a) &&
-           !rule_list_find_denial(&s->rules.set->denied, &q, a) &&
-           rule_check_address(&g->private_hosts, &s->target, a) == GATEWAY_OK &&
+           !rule_list_find_denial(&s->rules.set->denied, &q, a) && is_opened(s, a) &&
            (address_classify(a) != ADDRESS_PUBLIC || !is_own_address(a) ||
             rule_list_has_address(&g->private_hosts, &s->target, a));
 }

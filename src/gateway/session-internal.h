@@ -49,6 +49,7 @@ struct session {
     uint64_t owner;
     struct session_rules rules;
     bool any_host;
+    bool images;         /* it is of what fetches images */
     bool proxy;          /* the client speaks to a proxy: HTTP, unless */
     bool socks;          /* its first byte was that of SOCKS, and */
     bool greeted;        /* it was told to go on */

@@ -243,6 +243,7 @@ void session_start(struct gateway *g, const struct gateway_request *req,
     memcpy(s->label, req->label, sizeof(s->label));
     s->owner = req->owner;
     s->any_host = req->flags & GATEWAY_ANY_HOST;
+    s->images = req->flags & GATEWAY_IMAGES;
     s->rules = *rules;
     *rules = (struct session_rules){.intercept_fd = -1};
     s->proxy = req->flags & GATEWAY_PROXY;

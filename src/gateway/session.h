@@ -31,6 +31,8 @@ struct gateway {
         n_refusing;      /* those that are only told of their refusal are not of the first */
     struct list lookups; /* in the resolver, those of ended sessions included */
     struct rule_list private_hosts, allow_hosts, deny_hosts;
+    struct rule_list
+        image_hosts;            /* open to what fetches images at loopback and private addresses */
     struct rule_sets rule_sets; /* of requests */
     uint32_t request_timeout_ms, resolve_timeout_ms, connect_timeout_ms, idle_timeout_ms;
     uint32_t max_sessions, max_sessions_per_label;

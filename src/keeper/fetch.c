@@ -94,7 +94,8 @@ static int fetch_failed(const struct fetch *f, struct program *p, struct error *
     if (code == ERROR_UNAVAILABLE && is_cut_off(text))
         return error_set(err, ERROR_DENIED, 0,
                          "cannot fetch %.150s: %s; a host has to be in images_registries or "
-                         "images_hosts, and one that is not public in gateway_allow_private",
+                         "images_hosts, and one that is not public by its own name there or in "
+                         "gateway_allow_private",
                          full, text);
     return error_set(err, code, 0, "cannot fetch %.150s: %s", full, text);
 }

@@ -164,8 +164,12 @@ static struct way *find_free(struct outlet *o)
 static int ask_gateway(const struct outlet *o, struct way *w, int stream, bool proxy)
 {
     struct error err = {0};
-    struct gateway_rules rules = {
-        .hosts = o->hosts, .intercept_fd = -1, .proxy = proxy, .socket = proxy, .label = LABEL};
+    struct gateway_rules rules = {.hosts = o->hosts,
+                                  .intercept_fd = -1,
+                                  .proxy = proxy,
+                                  .socket = proxy,
+                                  .images = true,
+                                  .label = LABEL};
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return -errno;

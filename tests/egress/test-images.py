@@ -5,6 +5,7 @@
 A real registry and one that sends its clients elsewhere are on the outer side; what leaves is looked at on the wire.
 """
 import atexit
+import base64
 import http.server
 import json
 import os
@@ -18,7 +19,7 @@ import world as w  # noqa: E402
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../image"))
 import capture  # noqa: E402
 import masd  # noqa: E402
-from cases import RUNTIME, allowed, denied, main, make_daemon, use  # noqa: E402
+from cases import ASK, RUNTIME, allowed, denied, main, make_daemon, use  # noqa: E402
 from masd import check, equal, test, wait_for  # noqa: E402
 from registry import Layout, tar  # noqa: E402
 
@@ -28,10 +29,10 @@ for program in ("docker-registry", "skopeo"):
 if RUNTIME != "local":
     w.skip("no sandbox is made here: the runtime says nothing about it")
 
-REAL, ELSEWHERE, PRIVATE, META, NAMED = "allowed.test:5000", "wild.test:5001", "private.test:5000", "meta.test:5000", "127.0.0.1:5002"
-LISTED = [REAL, ELSEWHERE, PRIVATE, META, NAMED, "denied.test:5000"]
+REAL, ELSEWHERE, PRIVATE, META = "allowed.test:5000", "wild.test:5001", "private.test:5000", "meta.test:5000"
+LISTED = [REAL, ELSEWHERE, META, "denied.test:5000"]
 CONFIG = f"images_registries: {json.dumps(LISTED)}\nimages_insecure_registries: {json.dumps(LISTED)}\ndisallowed_hosts: [denied.test]\n" \
-    "images_hosts: [169.254.169.254, '10.9.9.9:5000', 11.0.0.1]\n"
+    "images_hosts: [169.254.169.254, '10.9.9.0/24', 11.0.0.1]\n"
 
 
 class Redirects(http.server.BaseHTTPRequestHandler):
@@ -127,16 +128,20 @@ def test_namespace():
         equal(links, ["lo"])
 
 
-@denied("pull", "a listed name that leads to a private or metadata address is refused before anything is dialled", lookups=["private.test", "meta.test"])
+@denied("pull", "a listed name that leads to a metadata address is refused before anything is dialled", lookups=["meta.test"])
 def test_closed(n):
-    refused(n.pull(f"{PRIVATE}/tools:1"), "gateway_allow_private")
     refused(n.pull(f"{META}/tools:1"), "gateway_allow_private")
 
 
-@denied("pull", "so is what the operator denies to all, and a loopback registry that no one opened")
+@denied("pull", "so is what the operator denies to all")
 def test_denied(n):
     refused(n.pull("denied.test:5000/tools:1"))
-    refused(n.pull(f"{NAMED}/tools:1"), "gateway_allow_private")
+
+
+@denied("pull", "a listed domain, or a star, does not open private addresses", lookups=["private.test"])
+def test_wide(n):
+    with make_daemon(config=f"images_registries: ['*']\nimages_insecure_registries: [{PRIVATE}]\nimages_hosts: ['*.test', '10.9.9.0/24']\n") as d:
+        refused(n.pull(f"{PRIVATE}/tools:1", d), "gateway_allow_private")
 
 
 @denied("pull", "a registry that is not listed is not asked")
@@ -158,11 +163,27 @@ def test_good_redirect(n):
     check("tcp 11.0.0.2 5000" in n.capture.seen(), "it went there")
 
 
-@allowed("pull", "an address that the operator opened is one; further hosts are named by images_hosts")
+@allowed("pull", "an address that the operator opened to all is open to fetches, too; further hosts are named by images_hosts")
 def test_opened(n):
-    with masd.Daemon(config=f"images_registries: [{PRIVATE}]\nimages_insecure_registries: [{PRIVATE}]\ngateway_allow_private: ['10.9.9.9:5000']\nimages_hosts: ['*.test']\n") as d:
+    with make_daemon(config=f"images_registries: ['*']\nimages_insecure_registries: [{PRIVATE}]\ngateway_allow_private: ['10.9.9.9:5000']\n"
+                     "images_hosts: ['*.test']\n") as d:
         equal(n.pull(f"{PRIVATE}/tools:1", d).status, 200)
         check("tcp 10.9.9.9 5000" in n.capture.seen(), "it was dialled")
+
+
+@allowed("pull", "a private registry that is listed by its name is open to fetches at its port, and not to sandboxes")
+def test_private(n):
+    with make_daemon(config=f"images_registries: [{PRIVATE}]\nimages_insecure_registries: [{PRIVATE}]\n") as d:
+        equal(n.pull(f"{PRIVATE}/tools:1", d).status, 200)
+        check("tcp 10.9.9.9 5000" in n.capture.seen(), "it was dialled")
+        n.capture.mark()
+        box = d.sandbox(network={"allow": [{"host": "private.test"}, {"host": "10.9.9.9"}]})
+        for place in (PRIVATE, "10.9.9.9:5000"):
+            a = box.exec("/usr/bin/python3", "-c", ASK, stdin=json.dumps([base64.b64encode(f"GET http://{place}/v2/ HTTP/1.1\r\nHost: {place}\r\n\r\n".encode()).decode()]),
+                         timeout_ms=60000)
+            check("address_not_allowed" in a["stdout"], a)
+        equal([line for line in n.capture.seen() if line.startswith("tcp")], [], "nothing was dialled for the sandbox")
+        equal(n.pull(f"{PRIVATE}/tools:1", d).status, 200)
 
 
 @allowed("pull", "a gateway that was killed comes back, and so do fetches")

@@ -27,7 +27,7 @@ REF = registry.host + "/noise:1"
 
 
 def daemon():
-    return shared_daemon("-images-registries", registry.host, "-images-insecure-registries", registry.host, "-gateway-allow-private", registry.host)
+    return shared_daemon("-images-registries", registry.host, "-images-insecure-registries", registry.host)
 
 
 def argv(d, *more):
