@@ -62,6 +62,18 @@ static void check_rules(struct config_problems *p, const char *key, char **rules
     }
 }
 
+/* The gateway takes them for rules: one that is none would stop every fetch. */
+static void check_registries(struct config_problems *p, char **registries)
+{
+    for (; registries && *registries; registries++) {
+        struct rule_list list = {0};
+        if (rule_list_add(&list, *registries) < 0)
+            config_error(p, "images_registries: '%s' is not a host, host:port or \"*\"",
+                         *registries);
+        rule_list_done(&list);
+    }
+}
+
 /* The ranges among rules; names are none. */
 static uint32_t fill_ranges(char *const *texts, struct net_range *ret)
 {
@@ -163,6 +175,7 @@ void daemon_check(const struct config *c, struct config_problems *p)
     check_ports_domain(p, c);
     check_rules(p, "allowed_hosts", c->gateway.allow_hosts);
     check_rules(p, "disallowed_hosts", c->gateway.deny_hosts);
+    check_registries(p, c->keeper.registries);
     check_rules(p, "images_hosts", c->keeper.hosts);
     check_network(c, p);
     check_secrets(p, &c->secrets);

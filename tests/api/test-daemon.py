@@ -62,6 +62,14 @@ def test_check_config_says_ok_or_every_error():
         check("SANDBOX_MAX_EXECS: 'x' is not a number" in text, text)
 
 
+@test("an entry of images_registries that is no registry, and one of images_hosts that is no host, is refused by name")
+def test_check_registries():
+    for key, value in (("images_registries", "docker.io/library"), ("images_registries", "https://docker.io"), ("images_hosts", "a b")):
+        p = daemon("--check-config", env={f"SANDBOX_{key.upper()}": f"registry.example.com:5000,{value}"})
+        check(p.returncode != 0 and f"{key}: '{value}' is not" in p.stderr.decode(), (p.stdout, p.stderr))
+    equal(daemon("--check-config", env={"SANDBOX_IMAGES_REGISTRIES": "*,docker.io,[::1]:5000,localhost:5000,10.0.0.1"}).returncode, 0)
+
+
 @test("as many directories may be mounted as the warden takes, and one more is refused by --check-config")
 def test_as_many_directories_may_be_mounted_as_the_warden():
     with tempfile.TemporaryDirectory() as dir:
