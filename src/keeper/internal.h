@@ -26,6 +26,9 @@ struct keeper {
     size_t n_jobs, n_running;
     uint64_t used_bytes; /* promised to jobs that have not committed yet */
     int64_t idle_since_ms;
+    int64_t outlet_since_ms; /* when it was started, and */
+    int64_t outlet_again_ms; /* when it is again; 0: it is there, or is not needed */
+    int64_t outlet_pause_ms;
     pid_t outlet;        /* the process that is the way out; 0: there is none */
     uint16_t proxy_port; /* of loopback, where it is asked; 0 likewise */
 };

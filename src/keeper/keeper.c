@@ -24,7 +24,10 @@
 
 #define FIXED_FDS    2 /* the socket and the signals */
 #define ROOM_TURN_MS 50
-#define MIB          (1024 * 1024)
+/* An outlet that ends so soon after its start is not started again at once. */
+#define OUTLET_PAUSE_FIRST_MS 10
+#define OUTLET_PAUSE_MAX_MS   5000
+#define MIB                   (1024 * 1024)
 
 /* --- records out */
 
@@ -148,8 +151,26 @@ static void open_outlet(struct keeper *k)
     bool needed = registries && *registries && k->o->gateway_sock >= 0;
     pid_t pid = needed ? outlet_start(k->o, &k->proxy_port, &err) : 0;
     k->outlet = pid > 0 ? pid : 0;
+    k->outlet_since_ms = clock_mono_ms();
+    k->outlet_again_ms = pid < 0 ? k->outlet_since_ms + OUTLET_PAUSE_MAX_MS : 0;
     if (pid < 0)
         log_error("images cannot be fetched: %s", err.message);
+}
+
+static void outlet_ended(struct keeper *k)
+{
+    int64_t now = clock_mono_ms(), next = 2 * k->outlet_pause_ms;
+    if (now - k->outlet_since_ms >= OUTLET_PAUSE_MAX_MS)
+        k->outlet_pause_ms = 0;
+    else if (next < OUTLET_PAUSE_FIRST_MS)
+        k->outlet_pause_ms = OUTLET_PAUSE_FIRST_MS;
+    else
+        k->outlet_pause_ms = next < OUTLET_PAUSE_MAX_MS ? next : OUTLET_PAUSE_MAX_MS;
+    k->outlet = 0;
+    k->proxy_port = 0;
+    k->outlet_again_ms = now + k->outlet_pause_ms;
+    log_warn("the way out for images has ended, and is opened again in %lld ms",
+             (long long)k->outlet_pause_ms);
 }
 
 static void reap_workers(struct keeper *k)
@@ -160,7 +181,7 @@ static void reap_workers(struct keeper *k)
         ;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
         if (pid == k->outlet)
-            open_outlet(k);
+            outlet_ended(k);
         else
             job_reaped(k, pid, status);
 }
@@ -197,11 +218,18 @@ static bool has_room(const struct keeper *k)
                k->o->reserve_bytes + promised_read(k->o->promised_fd);
 }
 
+static int turn_ms(const struct keeper *k)
+{
+    int64_t ms = k->n_running ? ROOM_TURN_MS : (int64_t)k->o->config.idle_timeout_ms;
+    int64_t left = k->outlet_again_ms ? k->outlet_again_ms - clock_mono_ms() : ms;
+    return (int)(left < 0 ? 0 : left < ms ? left : ms);
+}
+
 /* False at the end. A job goes only after all pipes have been looked at. */
 static bool keeper_turn(struct keeper *k, struct pollfd *polls, struct job **jobs)
 {
     size_t n = fill_polls(k, polls, jobs);
-    int r = poll(polls, n, k->n_running ? ROOM_TURN_MS : (int)k->o->config.idle_timeout_ms);
+    int r = poll(polls, n, turn_ms(k));
     if (r < 0 && errno != EINTR)
         return false;
     for (size_t i = FIXED_FDS; r > 0 && i < n; i++)
@@ -209,6 +237,8 @@ static bool keeper_turn(struct keeper *k, struct pollfd *polls, struct job **job
             job_read(jobs[i]);
     if (r > 0 && polls[1].revents)
         reap_workers(k);
+    if (k->outlet_again_ms && clock_mono_ms() >= k->outlet_again_ms)
+        open_outlet(k);
     if (!has_room(k))
         job_end_for_room(k);
     if (r > 0 && polls[0].revents)

@@ -15,7 +15,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from masd import Daemon, below, check, equal, main, processes, test, wait_for, words_of
+from masd import Daemon, below, check, equal, main, proc_text, processes, test, wait_for, words_of
 from registry import Layout, Proxy, Registry, default_tar, tar
 
 NDJSON = {"Accept": "application/x-ndjson"}
@@ -346,6 +346,22 @@ def test_registries_that_are_not_listed_are_not_even():
         equal(r.status, 503, r)
         check(proxy.connections > 0, "it was asked, with TLS")
     proxy.close()
+
+
+@test("a way out that is killed again and again is opened after longer and longer pauses, and then fetches go on")
+def test_outlet_pauses():
+    with Images() as d:
+        equal(d.pull(BASE_REF).status, 200)
+
+        def kill_and_look():
+            for pid in [p for p in below(d.process.pid) if proc_text(p, "comm").strip() == "mas-image-way"]:
+                try:
+                    os.kill(pid, 9)
+                except ProcessLookupError:
+                    pass
+            return "opened again in 160 ms" in d.log_text()
+        wait_for(kill_and_look, "a pause of 160 ms", 120)
+        wait_for(lambda: d.post("/v1/images/pull", {"image": BASE_REF, "policy": "always"}, timeout=120).status == 200, "a fetch", 120)
 
 
 main()
