@@ -90,17 +90,20 @@ static const struct traffic_token *find_token(struct api_request *req, bool *ret
 }
 
 /* Whether the maker of a token could come by itself now. */
-static int check_maker(const struct services *o, const struct identity *maker, struct error *err)
+static int check_maker(const struct services *o, const struct identity *maker, int64_t rotations,
+                       struct error *err)
 {
     struct error ended = {0};
-    bool there = keys_check_live(o->keys, maker, &ended) >= 0;
+    const struct key *key = keys_find(o->keys, maker->key);
+    bool there =
+        keys_check_live(o->keys, maker, &ended) >= 0 && (!key || key->rotations == rotations);
     if (!*maker->key)
         there = !auth_is_needed(o);
     else if (strcmp(maker->key, IDENTITY_TOKEN) == 0)
         there = o->config.token;
     return there ? 0
                  : error_set(err, ERROR_UNAUTHORIZED, 0,
-                             "the key that made this traffic token has ended");
+                             "the key that made this traffic token has ended or was rotated");
 }
 
 int traffic_identify(struct api_request *req, struct error *err)
@@ -113,7 +116,7 @@ int traffic_identify(struct api_request *req, struct error *err)
         return error_set(err, ERROR_UNAUTHORIZED, 0, "the traffic token is wrong, or has ended");
     struct identity *who = &req->identity;
     *who = keys_identity_of(req->services->keys, t->owner);
-    if (check_maker(req->services, who, err) < 0)
+    if (check_maker(req->services, who, t->rotations, err) < 0)
         return -1;
     who->roles = ROLE_AGENT;
     snprintf(who->name, sizeof(who->name), "%s", t->id);
@@ -219,6 +222,8 @@ static int parse_token(struct api_request *req, struct sandbox *sb, struct traff
     snprintf(ret->sandbox, sizeof(ret->sandbox), "%s", sandbox_id(sb));
     snprintf(ret->generation, sizeof(ret->generation), "%s", sandbox_generation(sb));
     snprintf(ret->owner, sizeof(ret->owner), "%s", req->owner);
+    const struct key *key = keys_find(req->services->keys, req->owner);
+    ret->rotations = key ? key->rotations : 0;
     return 0;
 }
 

@@ -15,11 +15,12 @@ json_t *key_entry_to_row(const struct key_entry *e)
 {
     const struct key *k = &e->key;
     return json_pack(
-        "{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "name", k->name, "digest", e->digest,
+        "{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", k->name, "digest", e->digest,
         "roles", roles_to_json(k->roles), "max_sandboxes", (json_int_t)k->quotas.max_sandboxes,
         "max_execs", (json_int_t)k->quotas.max_execs, "requests_per_minute",
         (json_int_t)k->quotas.requests_per_minute, "created_ns", (json_int_t)k->created_ns,
-        "expires_ns", (json_int_t)k->expires_ns, "revoked_ns", (json_int_t)k->revoked_ns);
+        "expires_ns", (json_int_t)k->expires_ns, "revoked_ns", (json_int_t)k->revoked_ns,
+        "rotations", (json_int_t)k->rotations);
 }
 
 int key_name_check(const char *name, struct error *err)
@@ -72,7 +73,9 @@ static int read_numbers(const json_t *row, struct key *k, struct error *err)
         if (r <= 0)
             return r < 0 ? r : error_set(err, ERROR_INVALID, 0, "no %s", members[i].name);
     }
-    return 0;
+    /* Rows of before it was counted have none. */
+    int r = json_member_int(row, "rotations", 0, INT64_MAX, &k->rotations, err);
+    return r < 0 ? r : 0;
 }
 
 int key_entry_from_row(struct key_entry *ret, const char *id, const char *body, size_t len,

@@ -423,6 +423,7 @@ int keys_rotate(struct keys *k, const char *id, char ret_secret[KEY_SECRET_SIZE]
     key_secret_make(ret_secret);
     key_secret_hash(ret_secret, e->digest);
     map_put(k->by_digest, e->digest, e);
+    e->key.rotations++;
     record_change(k, e, false, on_done, data);
     tell_ended(k, e);
     return 0;

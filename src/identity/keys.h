@@ -48,6 +48,7 @@ struct key {
     int64_t created_ns; /* real time, all of them; 0: not, or never */
     int64_t expires_ns;
     int64_t revoked_ns; /* the same as expires_ns: it was seen to have expired */
+    int64_t rotations;  /* how often it got a new secret */
     int64_t used_ns;    /* the last request, since the start */
 };
 

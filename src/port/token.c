@@ -143,10 +143,11 @@ static json_t *entry_to_row(const struct entry *e)
             secrets, json_pack("{s:s, s:i, s:i, s:I}", "digest", e->secrets[i]->digest, "kind",
                                (int)e->secrets[i]->kind, "port", (int)e->secrets[i]->port,
                                "expires_ns", (json_int_t)e->secrets[i]->expires_ns));
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:o}", "sandbox", k->sandbox,
-                     "generation", k->generation, "owner", k->owner, "name", k->name, "port",
-                     (int)k->port, "created_ns", (json_int_t)k->created_ns, "expires_ns",
-                     (json_int_t)k->expires_ns, "secrets", secrets);
+    return json_pack("{s:s, s:s, s:s, s:I, s:s, s:i, s:I, s:I, s:o}", "sandbox", k->sandbox,
+                     "generation", k->generation, "owner", k->owner, "rotations",
+                     (json_int_t)k->rotations, "name", k->name, "port", (int)k->port, "created_ns",
+                     (json_int_t)k->created_ns, "expires_ns", (json_int_t)k->expires_ns, "secrets",
+                     secrets);
 }
 
 static void entry_free(struct traffic_tokens *t, struct entry *e)
@@ -332,6 +333,7 @@ static void load_row(void *data, const char *key, const char *body, size_t len)
         return;
     }
     k->port = (uint16_t)json_integer_value(json_object_get(row, "port"));
+    k->rotations = json_integer_value(json_object_get(row, "rotations"));
     k->created_ns = json_integer_value(json_object_get(row, "created_ns"));
     k->expires_ns = json_integer_value(json_object_get(row, "expires_ns"));
 }

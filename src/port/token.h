@@ -34,6 +34,8 @@ struct traffic_token {
     char sandbox[72];
     char generation[32]; /* of the sandbox */
     char owner[40];      /* the key that made it; "": none */
+    int64_t rotations;   /* of that key, then: after another one the token is worth nothing, also
+                            where the daemon died before its row was deleted */
     char name[TRAFFIC_NAME_MAX + 1];
     uint16_t port;                  /* the only one; 0: any */
     int64_t created_ns, expires_ns; /* real time, by clock_seen_ns(); 0: never */

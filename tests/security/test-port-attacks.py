@@ -3,6 +3,7 @@
 """What a server or a page inside a sandbox tries by way of its ports, and what callers try there that
 are not allowed to."""
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -289,6 +290,29 @@ def test_maker_ends():
             made = add_key(d, name)
             equal(d.delete(f"/v1/keys/{made['id']}", headers=bearer(TOKEN)).status, 200, made)
             equal(use(), (401, 401), "the row of its maker is gone")
+
+
+@test("P23 a traffic token of a rotated key is worth nothing where kill -9 came before its row was deleted; one made since is")
+def test_token_left_over():
+    with Daemon("--auth-token", TOKEN, "--ports-domain", DOMAIN, "--idle-ttl", "0") as d:
+        key = add_key(d, "maker")
+        sb = Sandbox(d, d.post("/v1/sandboxes", {}, headers=bearer(key["secret"])).json)
+        start_server(d, sb, headers=bearer(key["secret"]))
+        old = make_token(d, sb, key["secret"])
+        db = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=30)
+        rows = lambda: db.execute("SELECT key, body FROM traffic_token").fetchall()
+        before = rows()
+        equal(len(before), 1)
+        secret = d.post(f"/v1/keys/{key['id']}/rotate", {}, headers=bearer(TOKEN)).json["secret"]
+        wait_for(lambda: rows() == [], "the row is deleted")
+        new = make_token(d, sb, secret)
+        db.executemany("INSERT INTO traffic_token (key, body) VALUES (?, ?)", before)
+        d.kill_control(headers=bearer(TOKEN))
+        use = lambda x: d.get(port(sb, "/echo"), headers={"X-Mas-Traffic-Token": x["token"]})
+        wait_for(lambda: use(new).status == 200, "the new one after a restart")
+        a = use(old)
+        check(a.status == 401 and "was rotated" in a.json["error"]["message"], a)
+        db.close()
 
 
 @test("P30 a token that has expired ends what it opened, has no links, and takes the place of no other")
