@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/http-head.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
+
+#include "base/alloc.h"
 
 size_t http_head_length(const char *data, size_t len)
 {
@@ -217,5 +220,25 @@ bool http_head_is_named_by_connection(const struct http_head *h, struct text nam
                 return true;
         }
     }
+    return false;
+}
+
+/* Programs behind CGI and its kin cannot tell an underscore in a name from a hyphen. */
+static bool is_header(struct text name, const char *wanted)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if (tolower((unsigned char)(name.at[i] == '_' ? '-' : name.at[i])) != wanted[i])
+            return false;
+    return !wanted[name.len];
+}
+
+bool http_head_has_override(const struct http_head *h)
+{
+    static const char *const names[] = {"x-http-method-override", "x-http-method",
+                                        "x-method-override", "x-original-url", "x-rewrite-url"};
+    for (size_t i = 0; i < h->n_headers; i++)
+        for (size_t k = 0; k < ELEMENTS(names); k++)
+            if (is_header(h->headers[i].name, names[k]))
+                return true;
     return false;
 }

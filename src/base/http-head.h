@@ -50,6 +50,9 @@ int http_head_find_length(struct http_head *h, const struct http_header **ret_le
 /* Whether a Connection header names this one, which ends here then, too. */
 bool http_head_is_named_by_connection(const struct http_head *h, struct text name);
 
+/* Whether a header names another method or path, which some servers take for the request's. */
+bool http_head_has_override(const struct http_head *h);
+
 /* Is it that word, in any letter case? */
 bool text_is(struct text t, const char *word);
 /* Cuts the bytes before the first `end` off; false where there is none. */

@@ -133,6 +133,7 @@ static int read_absolute(struct http_head *r, struct proxy_head *ret, struct str
     ret->method_len = r->method.len;
     ret->path = r->target.at + (url.rest - text);
     ret->path_len = strlen(url.rest);
+    ret->overrides = http_head_has_override(r);
     int status = check_host_header(r, ret);
     status = status ? status : read_body_length(r, &length, &ret->body_bytes);
     if (!status)

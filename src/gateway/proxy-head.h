@@ -26,6 +26,7 @@ struct proxy_head {
     uint64_t body_bytes;       /* of the other methods: what follows the head, and no more */
     const char *method, *path; /* of those, borrowed from the head; the path with its query */
     size_t method_len, path_len;
+    bool overrides; /* of those: see http_head_has_override() */
 };
 
 /* Reads a whole head. 0, or the HTTP status of a refusal with its reason in words. Unless it is a

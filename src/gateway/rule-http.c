@@ -133,6 +133,8 @@ enum rule_fit rule_fits_http(const struct rule *rule, const struct rule_request 
         return RULE_FITS;
     if (!q->method)
         return RULE_FITS_PERHAPS;
+    if (q->overrides && (rule->methods || rule->paths))
+        return RULE_FITS_PERHAPS;
     enum rule_fit method = fits_method(rule, q->method), path = fits_path(rule, q->path);
     return method < path ? method : path;
 }

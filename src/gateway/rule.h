@@ -56,8 +56,10 @@ struct rule {
 struct rule_request {
     const struct target *target;
     const char *method, *path; /* of a request that the gateway reads; NULL: a tunnel */
-    bool later; /* of a tunnel: the interceptor reads the request and asks again, so that a rule
-                   about methods or paths does not deny yet, and may allow */
+    bool overrides; /* it has a header that names others, which some servers go by: a rule about
+                       methods or paths does not allow it, and denies it */
+    bool later;     /* of a tunnel: the interceptor reads the request and asks again, so that a rule
+                       about methods or paths does not deny yet, and may allow */
 };
 
 struct rule_list {

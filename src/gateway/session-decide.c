@@ -34,6 +34,7 @@ static struct rule_request request_of(const struct session *s)
     return (struct rule_request){.target = &s->target,
                                  .method = s->method,
                                  .path = s->path,
+                                 .overrides = s->overrides,
                                  .later = session_is_intercepted(s)};
 }
 
@@ -87,7 +88,8 @@ static const char *why_nothing_allows(const struct session *s)
     return !s->method && rule_list_has_host(&s->rules.set->hosts, &s->target)
                ? "is allowed for requests that can be read, and a tunnel is none"
            : rule_list_has_host(&s->rules.set->hosts, &s->target)
-               ? "is not allowed with this method or path"
+               ? s->overrides ? "is not allowed with a header that names another method or path"
+                              : "is not allowed with this method or path"
                : "is not an allowed host";
 }
 

@@ -58,6 +58,7 @@ struct session {
     uint8_t socks_reply; /* enum socks_reply of a request that is none */
     bool unnamed; /* what it sends first is held back until it is known whether that is TLS */
     struct target target;
+    bool overrides;               /* see struct rule_request */
     char *method, *path;          /* of a request that is read; NULL: a tunnel */
     char rule[GATEWAY_RULE_SIZE]; /* which decided; "": none did */
     struct address addresses[ADDRESSES_MAX];

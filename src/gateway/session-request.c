@@ -68,6 +68,7 @@ static void on_http_head(struct session *s, size_t len)
         s->up.bounded = false;
     } else {
         s->tls = head.tls;
+        s->overrides = head.overrides;
         s->method = xstrndup(head.method, head.method_len);
         s->path = xstrndup(head.path, head.path_len);
         replace_head(s, &head, len, &out);

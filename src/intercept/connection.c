@@ -247,7 +247,7 @@ static void take_head(struct connection *c)
                      : head_rewrite_request(c->in.data, len, &place, &c->request, &c->up, &why);
     if (len > HTTP_HEAD_MAX)
         why = "the head is too large";
-    if (!status && (why = decider_check(&c->decider, c->request.method, c->request.target)))
+    if (!status && (why = decider_check(&c->decider, &c->request)))
         status = 403;
     if (status) {
         wipe(&c->up); /* nothing of it has left */

@@ -63,7 +63,7 @@ static void tell_gateway(struct decider *d, enum intercept_refusal refusal, cons
     fd_send_msg(d->verdict_fd, &verdict, sizeof(verdict), NULL, 0);
 }
 
-const char *decider_check(struct decider *d, struct text method, struct text target)
+const char *decider_check(struct decider *d, const struct head_request *request)
 {
     static const char *const why[_INTERCEPT_REFUSAL_MAX] = {
         [INTERCEPT_DENIED] = "host_not_allowed: this method or path of the host is denied in this "
@@ -75,9 +75,10 @@ const char *decider_check(struct decider *d, struct text method, struct text tar
     };
     if (!d->decides)
         return NULL;
-    _cleanup_free_ char *name = xstrndup(method.at, method.len);
-    _cleanup_free_ char *path = xstrndup(target.at, target.len);
-    struct rule_request q = {.target = &d->target, .method = name, .path = path};
+    _cleanup_free_ char *name = xstrndup(request->method.at, request->method.len);
+    _cleanup_free_ char *path = xstrndup(request->target.at, request->target.len);
+    struct rule_request q = {
+        .target = &d->target, .method = name, .path = path, .overrides = request->overrides};
     const struct rule *denial = rule_list_find_denial(&d->denied, &q, &d->address);
     const struct rule *allowance = rule_list_find_allowance(&d->allowed, &q);
     enum intercept_refusal refusal = denial           ? INTERCEPT_DENIED
@@ -87,5 +88,8 @@ const char *decider_check(struct decider *d, struct text method, struct text tar
     if (!refusal)
         return NULL;
     tell_gateway(d, refusal, denial ? denial : allowance);
+    if (request->overrides && refusal != INTERCEPT_ASKS)
+        return "host_not_allowed: the host is not allowed with a header that names another method or "
+               "path";
     return why[refusal];
 }

@@ -14,6 +14,7 @@
 #include "base/http-head.h"
 #include "base/target.h"
 #include "gateway/rule.h"
+#include "intercept/head.h"
 
 struct intercept_connection;
 
@@ -31,4 +32,4 @@ int decider_init(struct decider *d, const struct intercept_connection *record, s
                  int verdict_fd);
 void decider_done(struct decider *d);
 /* Why the request may not be made, which the gateway is told, or NULL. Asked once. */
-const char *decider_check(struct decider *d, struct text method, struct text target);
+const char *decider_check(struct decider *d, const struct head_request *request);

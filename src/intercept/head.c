@@ -165,6 +165,7 @@ int head_rewrite_request(const char *data, size_t len, const struct head_place *
         status = http_head_refuse(h, 431, "the head is too large with what goes into it");
     ret->method = h->method;
     ret->target = h->target;
+    ret->overrides = http_head_has_override(h);
     *ret_why = h->why;
     return status;
 }

@@ -24,6 +24,7 @@ struct head_request {
     enum head_body body;
     uint64_t body_bytes;        /* of BODY_LENGTH */
     struct text method, target; /* borrowed from the head */
+    bool overrides;             /* see http_head_has_override() */
 };
 
 /* Of the connection that the head came on. */

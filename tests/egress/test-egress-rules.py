@@ -311,6 +311,13 @@ def test_methods_and_paths_of_plain_http():
                              ("/v1/%61dmin/x", ("--path-as-is",)), ("/v1/..%2fv2", ("--path-as-is",)), ("/v1/x;y", ()), ("/", ("-p",))):
             out = silent(run, d, box, *fetch("http://one.test" + url), *options)
             check(out["stdout"] in ("403", "000") and (options != ("-p",) or "403" in out["stderr"]), (url, options, out))
+        for header in ("X-HTTP-Method-Override: DELETE", "x-http-method: PUT", "X-Method-Override: GET", "X-Original-URL: /v1/admin/x",
+                       "X_Rewrite_Url: /v2"):
+            equal(silent(run, d, box, *fetch("http://one.test/v1/x"), "-H", header)["stdout"], "403", header)
+        equal(status(d, box, "http://one.test/v1/x", "-H", "X-Original: /v2", "-H", "X-HTTP-Methods: DELETE"), "200")
+        # Where no rule is about methods or paths, they are headers like others.
+        free = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "one.test", "ports": [80]}]}}).json["id"]
+        equal(status(d, free, "http://one.test/v1/x", "-H", "X-HTTP-Method-Override: DELETE"), "200")
 
 
 @test("a rule that only https could make use of is refused by name, as is what a network by name cannot know")

@@ -603,6 +603,10 @@ def test_methods_and_paths_of_https():
         equal(code("https://allowed.test" + url, *args), 403, url)
     check("interceptor: host_not_allowed" in net.run("cat", "/tmp/answer", box=box)["stdout"], "the answer says why")
     equal(code("https://one.wild.test/tell", "-X", "DELETE"), 403)
+    for header in ("X-HTTP-Method-Override: POST", "X-HTTP-METHOD: POST", "X-Method-Override: POST", "X-Original-URL: /v1/admin", "x_rewrite_url: /v1/admin"):
+        equal(code("https://allowed.test/tell", "-H", header), 403, header)
+    check("a header that names another method" in net.run("cat", "/tmp/answer", box=box)["stdout"], "the answer says why")
+    equal(code("https://one.wild.test/tell", "-H", "X-HTTP-Method-Override: DELETE"), 403, "by a rule that denies")
     equal(code("https://allowed.test/up", "-T", "/etc/passwd"), 403, "PUT")
     equal(seen(), before, "requests that reached the server")
     # A second request behind the first is none, and what is no HTTP is not carried.
