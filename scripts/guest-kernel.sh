@@ -6,12 +6,12 @@
 # ever for the emulated timer it compares with.
 tsc_khz=$(awk '/^cpu MHz/ { printf "%d", $4 * 1000; exit }' /proc/cpuinfo)
 modules="virtio virtio_ring virtio_mmio virtio_blk loop overlay vsock"
-. "$source/scripts/microvm/module-order.sh"
+. "$source/scripts/microvm/guest-parts.sh"
 
 # The newest kernel that linux-image-cloud-amd64 stands for, unpacked in $work/kernel-VERSION.
 fetch_kernel() {
     local package
-    package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/ *Depends: //p') || true
+    package=$(kernel_package) || true
     if [ -z "$package" ]; then
         echo "$(basename "$0"): apt knows no linux-image-cloud-amd64; apt-get update may help" >&2
         exit 1

@@ -12,7 +12,7 @@ umask 022
 
 [ $# -ge 1 ] || { echo "usage: machine.sh DIR [BUILD]" >&2; exit 2; }
 source=$(realpath "$(dirname "$0")/../..")
-. "$(dirname "$0")/module-order.sh"
+. "$(dirname "$0")/guest-parts.sh"
 build=${2:-}
 for at in "$build" "$source/build" /usr/libexec/mas-sandbox /usr/local/libexec/mas-sandbox; do
     [ -n "$at" ] && [ -x "$at/mas-toolrunner" ] && [ -f "$at/default-image.tar" ] && build=$at && break
@@ -28,7 +28,7 @@ fail() {
 }
 [ -x "$build/mas-toolrunner" ] && [ -f "$build/default-image.tar" ] || fail "there is no mas-toolrunner with default-image.tar in '$build'"
 
-package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | sed -n 's/ *Depends: //p') || true
+package=$(kernel_package) || true
 [ -n "$package" ] || fail "apt knows no linux-image-cloud-amd64; apt-get update may help"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -78,7 +78,7 @@ newer_than() {
 }
 
 make_initramfs() {
-    newer_than "$out/initramfs" "$build/mas-toolrunner" "$out/$package/vmlinux" "$0" "$(dirname "$0")/module-order.sh" && return
+    newer_than "$out/initramfs" "$build/mas-toolrunner" "$out/$package/vmlinux" "$0" "$(dirname "$0")/guest-parts.sh" && return
     local tree=$work/initramfs
     mkdir -p "$tree"/{dev,proc,root,modules}
     install -m 755 "$build/mas-toolrunner" "$tree/init"

@@ -28,7 +28,7 @@
 #define ROOT_DRIVE    "rootfs"
 #define BALLOON_MIB   0 /* it gives back what the guest does not use, and takes nothing */
 #define QUIET_WORDS   " quiet loglevel=1 8250.nr_uarts=0"
-#define OWN_WORDS     " panic=-1 reboot=k random.trust_cpu=off"
+#define OWN_WORDS     " oops=panic panic=-1 reboot=k random.trust_cpu=off"
 
 /* The emulator's descriptors, at these numbers. */
 enum {

@@ -20,7 +20,7 @@
 #define ARGS_SIZE    16384
 #define QUIET_WORDS  "quiet loglevel=1"
 #define LOUD_WORDS   "console=ttyS0" /* for the log, which makes a boot slower */
-#define CONSOLE_LINE " panic=-1 reboot=t random.trust_cpu=off tsc=reliable"
+#define CONSOLE_LINE " oops=panic panic=-1 reboot=t random.trust_cpu=off tsc=reliable"
 /* Bytes a second; QEMU's own limit is for a network. */
 #define SAVE_BANDWIDTH (1ll << 40)
 

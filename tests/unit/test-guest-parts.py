@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The order in which the first process of a machine loads its kernel's modules."""
+"""What scripts find out about a guest's kernel: which one it is, and the order of its modules."""
 import os
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from masd import *
 
-SCRIPT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../scripts/microvm/module-order.sh"))
+SCRIPT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../scripts/microvm/guest-parts.sh"))
 
 
 def order(needs):
@@ -44,6 +44,27 @@ def test_what_a_module_needs_beside_the_list_is_the_kernels():
 def test_modules_that_need_each_other_are_refused():
     status, names, said = order({"one": "two", "two": "one", "three": ""})
     check(status != 0 and not names and "one two" in said, (status, names, said))
+
+
+APT = """#!/bin/sh
+case $1 in
+depends) printf 'linux-image-cloud-amd64\\n  Depends: linux-image-6.1.0-55-cloud-amd64\\n' ;;
+search) for n in 6.1.0-53 6.1.0-54 6.1.0-9 6.1.0-55; do echo "linux-image-$n-cloud-amd64 - Linux"; done ;;
+show) case $3 in *-55-*) echo Version: 6.1.192-1 ;; *-54-*) echo Version: 6.1.190-1 ;; *-53-*) echo Version: 6.1.187-1 ;; *) echo Version: 6.1.27-1 ;; esac ;;
+esac
+"""
+
+
+@test("a kernel that is known to be broken is passed over for the newest other")
+def test_a_broken_kernel_is_passed_over():
+    with tempfile.TemporaryDirectory() as at:
+        with open(os.path.join(at, "apt-cache"), "w") as f:
+            f.write(APT)
+        os.chmod(os.path.join(at, "apt-cache"), 0o755)
+        for broken, want in (("6.1.192-1", "6.1.0-54"), ("none", "6.1.0-55"), ("6.1.192-1 6.1.190-1", "6.1.0-53")):
+            p = subprocess.run(["bash", "-c", f'. "$0"; broken_kernels="{broken}"; kernel_package', SCRIPT], text=True,
+                               stdout=subprocess.PIPE, env=dict(os.environ, PATH=at + ":" + os.environ["PATH"]), timeout=60)
+            equal(p.stdout, f"linux-image-{want}-cloud-amd64\n", broken)
 
 
 main()
