@@ -2,7 +2,11 @@
 /* Saved machines in memory: their memory and state as sealed memory files, which all copies of one
  * have in common and map privately. A process of the warden's own reads them, so that what is
  * shared is charged to no sandbox, and the warden need not wait for it. A few are kept: the next
- * copy of one is made at once. */
+ * copy of one is made at once.
+ *
+ * Each is as large as a guest's memory, so those that are being read and those that are kept are
+ * VM_LOADED_MAX together: one that is kept makes way, and when as many are being read, the next is
+ * refused. Who asks for one that is being read waits for that. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -28,7 +32,9 @@
 struct vm_load {
     struct list node; /* in vm_host.loads */
     struct warden *warden;
-    uint64_t tag; /* 0: the control plane that asked is gone */
+    uint64_t *tags; /* of all that wait; none when the control plane that asked is gone */
+    size_t n_tags;
+    bool dropped; /* the snapshot was removed meanwhile */
     char name[PLAN_SNAPSHOT_SIZE];
     int sock;
     struct watch *watch;
@@ -65,15 +71,45 @@ void vm_loaded_drop(struct vm_host *h, const char *name)
     for (size_t i = 0; i < ELEMENTS(h->loaded); i++)
         if (strcmp(h->loaded[i].name, name) == 0)
             loaded_close(&h->loaded[i]);
+    list_for_each(l, &h->loads, struct vm_load, node) {
+        if (strcmp(l->name, name) == 0)
+            l->dropped = true;
+    }
 }
 
+/* The one that was used longest ago. NULL: there is none. */
+static struct vm_loaded *find_oldest(struct vm_host *h)
+{
+    struct vm_loaded *oldest = NULL;
+    for (size_t i = 0; i < ELEMENTS(h->loaded); i++) {
+        struct vm_loaded *l = &h->loaded[i];
+        if (l->name[0] && (!oldest || l->used < oldest->used))
+            oldest = l;
+    }
+    return oldest;
+}
+
+/* For one more that is read. */
+static int make_room(struct vm_host *h)
+{
+    size_t n = 0, n_loaded = 0;
+    list_for_each(l, &h->loads, struct vm_load, node)
+        n++;
+    if (n >= VM_LOADED_MAX)
+        return -EAGAIN;
+    for (size_t i = 0; i < ELEMENTS(h->loaded); i++)
+        n_loaded += h->loaded[i].name[0] != 0;
+    if (n + n_loaded >= VM_LOADED_MAX)
+        loaded_close(find_oldest(h));
+    return 0;
+}
+
+/* make_room() has left a place for it. */
 static void keep_loaded(struct vm_host *h, const char *name, int memory_fd, int state_fd)
 {
     struct vm_loaded *l = &h->loaded[0];
-    vm_loaded_drop(h, name);
-    for (size_t i = 1; i < ELEMENTS(h->loaded); i++)
-        if (h->loaded[i].used < l->used)
-            l = &h->loaded[i];
+    while (l->name[0] && l < &h->loaded[VM_LOADED_MAX - 1])
+        l++;
     loaded_close(l);
     *l = (struct vm_loaded){.memory_fd = memory_fd, .state_fd = state_fd, .used = ++h->loaded_uses};
     snprintf(l->name, sizeof(l->name), "%s", name);
@@ -140,7 +176,27 @@ static void load_free(struct vm_load *l)
     list_remove(&l->node);
     watch_remove(l->watch);
     fd_close(&l->sock);
+    free(l->tags);
     free(l);
+}
+
+static void load_add_tag(struct vm_load *l, uint64_t tag)
+{
+    l->tags = xrealloc(l->tags, (l->n_tags + 1) * sizeof(*l->tags));
+    l->tags[l->n_tags++] = tag;
+}
+
+static void load_answer(const struct vm_load *l, int error)
+{
+    for (size_t i = 0; i < l->n_tags; i++) {
+        struct plan_reply reply = {.tag = l->tags[i], .wall = -1, .error = error};
+        if (l->dropped)
+            snprintf(reply.message, sizeof(reply.message), "the snapshot was removed");
+        else if (error)
+            snprintf(reply.message, sizeof(reply.message), "read the snapshot: %s",
+                     strerror(error));
+        control_send(l->warden, &reply, -1);
+    }
 }
 
 static void on_helper_exit(pid_t pid, int wait_status, void *data)
@@ -154,20 +210,15 @@ static void on_loaded(int sock, uint32_t events, void *data)
 {
     struct vm_load *l = data;
     struct vm_host *h = l->warden->hosts[CELL_VM];
-    struct plan_reply reply = {.tag = l->tag, .wall = -1};
     int error = EIO, fds[FD_PASS_MAX];
     (void)events;
     bool whole = fd_recv_msg(sock, &error, sizeof(error), fds) == sizeof(error) && fds[1] >= 0;
-    if (whole)
+    if (whole && !l->dropped)
         keep_loaded(h, l->name, fd_steal(&fds[0]), fd_steal(&fds[1]));
     for (size_t i = 0; i < FD_PASS_MAX; i++)
         fd_close(&fds[i]);
-    reply.error = whole ? 0 : error ? error : EIO;
-    if (reply.error)
-        snprintf(reply.message, sizeof(reply.message), "read the snapshot: %s",
-                 strerror(reply.error));
-    if (l->tag)
-        control_send(l->warden, &reply, -1);
+    list_remove(&l->node); /* an answer may end in vm_loads_abandon(), which is not for this one */
+    load_answer(l, l->dropped ? ESTALE : whole ? 0 : error ? error : EIO);
     load_free(l);
 }
 
@@ -183,8 +234,9 @@ static int load_start(struct warden *w, const struct plan *p, int memory_fd, int
         load_main(memory_fd, state_fd, pair[1]);
     close(pair[1]);
     struct vm_load *l = new0(struct vm_load);
-    *l = (struct vm_load){.warden = w, .tag = p->tag, .sock = pair[0]};
+    *l = (struct vm_load){.warden = w, .sock = pair[0]};
     snprintf(l->name, sizeof(l->name), "%s", p->snapshot);
+    load_add_tag(l, p->tag);
     list_append(&h->loads, &l->node);
     if (pid > 0)
         l->watch = watcher_add_fd(w->watcher, pair[0], EPOLLIN, on_loaded, l);
@@ -206,12 +258,24 @@ int vm_load(struct warden *w, const struct plan *p, struct plan_reply *reply)
         return -EOPNOTSUPP;
     if (vm_loaded_find(h, p->snapshot))
         return 0;
+    list_for_each(l, &h->loads, struct vm_load, node) {
+        if (!l->dropped && strcmp(l->name, p->snapshot) == 0) {
+            load_add_tag(l, p->tag);
+            return -EINPROGRESS;
+        }
+    }
     _cleanup_close_ int memory = vm_saved_open_file(h, p->snapshot, VM_SAVED_MEMORY);
     _cleanup_close_ int state = vm_saved_open_file(h, p->snapshot, VM_SAVED_STATE);
-    if (memory >= 0 && state >= 0)
-        return load_start(w, p, memory, state);
-    snprintf(reply->message, sizeof(reply->message), "the snapshot's files are gone");
-    return -ESTALE;
+    if (memory < 0 || state < 0) {
+        snprintf(reply->message, sizeof(reply->message), "the snapshot's files are gone");
+        return -ESTALE;
+    }
+    if (make_room(h) < 0) {
+        snprintf(reply->message, sizeof(reply->message),
+                 "%d snapshots are being read into memory already; try again", VM_LOADED_MAX);
+        return -EAGAIN;
+    }
+    return load_start(w, p, memory, state);
 }
 
 void vm_loads_abandon(struct warden *w)
@@ -220,7 +284,7 @@ void vm_loads_abandon(struct warden *w)
     if (!h)
         return;
     list_for_each(l, &h->loads, struct vm_load, node)
-        l->tag = 0;
+        l->n_tags = 0;
 }
 
 void vm_loaded_done(struct vm_host *h)
