@@ -146,12 +146,15 @@ void handle_sandbox_fork(struct api_request *req)
 {
     struct error err = {0};
     struct sandbox_maker by;
+    struct spec spec;
     int64_t count = 1;
     struct sandbox *sb = find_own(req);
     if (!sb)
         return;
+    sandbox_copy_spec(sb, &spec);
     int r = json_member_int(req->body, "count", 1, SNAPSHOT_FORK_MAX, &count, &err);
-    r = r < 0 ? r : admit_copies(req, sandbox_spec(sb), &by, &err);
+    r = r < 0 ? r : admit_copies(req, &spec, &by, &err);
+    spec_done(&spec);
     r = r < 0 ? r : run_record_sandbox(req->services->audit, sb, req->who, "fork", NULL, &err);
     if (r < 0)
         api_fail(req, &err);

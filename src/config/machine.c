@@ -462,7 +462,6 @@ static void check_undone(const struct reading *r)
 void machine_config_init(struct machine_config *m, const char *dir)
 {
     *m = (struct machine_config){.vmm = MACHINE_AUTO, .port = VSOCK_PORT};
-    snprintf(m->firecracker_bin, sizeof(m->firecracker_bin), "/usr/bin/firecracker");
     snprintf(m->qemu_bin, sizeof(m->qemu_bin), "/usr/bin/qemu-system-x86_64");
     snprintf(m->kernel_image, sizeof(m->kernel_image), "%s/vmlinux", dir);
     snprintf(m->initramfs, sizeof(m->initramfs), "%s/initramfs", dir);
@@ -483,6 +482,8 @@ void machine_config_parse(struct machine_config *ret, struct machine_sizes *ret_
     for (size_t i = 0; i < ELEMENTS(fields); i++)
         read_field(&r, &fields[i], *fields[i].object ? json_object_get(o, fields[i].object) : o);
     read_vmm(&r);
+    if (file.m.vmm == MACHINE_AUTO && json_object_get(o, "qemu_bin"))
+        file.m.vmm = MACHINE_QEMU; /* Firecracker is taken only where nothing else is named */
     read_rate(&r, o, "", "rootfs_rate_limiter", &file.m.rootfs_rate);
     read_drives(&r, o);
     check_args(&r, o);

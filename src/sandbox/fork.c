@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "gateway/gateway-client.h"
 #include "sandbox/internal.h"
 #include "sandbox/snapshot-internal.h"
 
@@ -120,6 +121,25 @@ static void on_kept(void *data, const struct snapshot *k, const struct error *er
     c->sb->ops->load(m->options.host, k->id, on_loaded, c);
 }
 
+static void drop_timed(char ***texts)
+{
+    char **kept = network_keep_endless(*texts);
+    strv_free(*texts);
+    *texts = kept;
+}
+
+void sandbox_copy_spec(const struct sandbox *sb, struct spec *ret)
+{
+    spec_copy(ret, &sb->spec);
+    if (network_has_end(ret->hosts)) {
+        drop_timed(&ret->hosts);
+        if (!ret->hosts) /* no list at all would mean every host */
+            network_add_text(&ret->hosts, GATEWAY_HOST_NONE);
+    }
+    drop_timed(&ret->cidrs);
+    drop_timed(&ret->lent);
+}
+
 void sandbox_fork(struct sandbox *sb, size_t n, const struct sandbox_maker *by, sandbox_fork_fn cb,
                   void *data)
 {
@@ -132,7 +152,7 @@ void sandbox_fork(struct sandbox *sb, size_t n, const struct sandbox_maker *by, 
     *c = (struct fork_call){.sb = sb, .n = n, .cb = cb, .data = data, .by = *by};
     c->by.key = c->key = xstrdup(by->key);
     c->by.address = c->address = xstrdup(by->address);
-    spec_copy(&c->spec, &sb->spec);
+    sandbox_copy_spec(sb, &c->spec);
     snapshot_keep(sb, NULL, on_kept, c);
     snapshot_begin(sb); /* until the copies run; ends with fork_finish() */
 }

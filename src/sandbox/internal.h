@@ -321,6 +321,8 @@ void network_add_text(char ***list, const char *text);
  * have ended. NULL: nothing. */
 char **network_keep_texts(char *const *texts, const struct network_change *c);
 bool network_has_end(char *const *texts);
+/* What is left of them without those that end some day. NULL: nothing. */
+char **network_keep_endless(char *const *texts);
 bool network_text_is_called(const char *text, const char *word);
 /* Takes both lists. */
 void network_set_rules(struct sandbox *sb, char **hosts, char **denied);

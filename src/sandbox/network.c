@@ -107,12 +107,26 @@ char **network_keep_texts(char *const *texts, const struct network_change *c)
     return kept;
 }
 
+static bool ends_some_day(const char *text)
+{
+    return strstr(text, " until=") != NULL; /* nothing else in a rule has a space before it */
+}
+
 bool network_has_end(char *const *texts)
 {
     for (; texts && *texts; texts++)
-        if (strstr(*texts, " until=")) /* nothing else in a rule has a space before it */
+        if (ends_some_day(*texts))
             return true;
     return false;
+}
+
+char **network_keep_endless(char *const *texts)
+{
+    char **kept = NULL;
+    for (; texts && *texts; texts++)
+        if (!ends_some_day(*texts))
+            network_add_text(&kept, *texts);
+    return kept;
 }
 
 char **sandbox_allowed_hosts(const struct sandbox *sb)

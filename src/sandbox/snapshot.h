@@ -31,7 +31,10 @@ void sandbox_snapshot(struct sandbox *sb, const char *name, snapshot_fn cb, void
 /* The sandbox becomes what was kept. Its commands end. */
 void sandbox_go_back(struct sandbox *sb, const struct snapshot *k, snapshot_fn cb, void *data);
 
-/* Makes n copies of the sandbox for a maker whom the gate has asked about its spec: all of them
+/* The spec that copies of the sandbox have. Rules that end some day are not in it: they are mostly
+ * answers of a person, who was asked about this sandbox. The caller calls spec_done(). */
+void sandbox_copy_spec(const struct sandbox *sb, struct spec *ret);
+/* Makes n copies of the sandbox for a maker whom the gate has asked about that spec: all of them
  * READY, or none. copies are borrowed for the call; err NULL: there are n. */
 typedef void (*sandbox_fork_fn)(void *data, struct sandbox *const *copies, size_t n,
                                 const struct error *err);

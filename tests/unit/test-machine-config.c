@@ -73,6 +73,7 @@ static void test_defaults(void)
     machine_config_init(&m, "/machines");
     is(m.kernel_image, "/machines/vmlinux", "without a file: the kernel that was made");
     is(m.uds_path, "", "and no socket");
+    is(m.firecracker_bin, "", "and no Firecracker, which only an operator's file can ask for");
 }
 
 static void test_ours(void)
@@ -82,6 +83,8 @@ static void test_ours(void)
            "\"initramfs\":\"/i\"," VSOCK "}"),
        "", "QEMU needs no Firecracker");
     ok(m.vmm == MACHINE_QEMU && strcmp(m.qemu_bin, "/opt/qemu") == 0, "it is chosen");
+    is(parse("{" GOOD ",\"qemu_bin\":\"/opt/qemu\"}"), "", "both programs are named");
+    ok(m.vmm == MACHINE_QEMU, "and auto is QEMU");
     is(parse("{" GOOD
              ",\"rootfs_rate_limiter\":{\"bandwidth\":{\"size\":1000,\"refill_time\":100}},"
              "\"drives\":[{\"id\":\"d\",\"path\":\"/d\",\"rate_limiter\":{\"ops\":{\"size\":10,"

@@ -27,10 +27,11 @@ static struct vm_host *host_of(const struct warden *w)
 static bool has_firecracker(const struct machine_config *m)
 {
     _cleanup_close_ int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-    return kvm >= 0 && access(m->firecracker_bin, X_OK) == 0;
+    return kvm >= 0 && m->firecracker_bin[0] && access(m->firecracker_bin, X_OK) == 0;
 }
 
-/* Which emulator "auto" stands for here. */
+/* Which emulator "auto" stands for here. Where the operator's file names no Firecracker, or QEMU as
+ * well, config/machine.c has left no choice. */
 static void choose_emulator(struct vm_host *h)
 {
     struct machine_config *m = &h->machine;
