@@ -4,10 +4,10 @@
  * lie beside them.
  *
  * Each file is opened once, when the warden starts, and looked at through that descriptor: what
- * takes its name later is never used. The directory is a tmpfs with the files bound into it. Linux
- * binds only onto mounts that are part of a namespace, so for the moment in which a cell's copy is
- * made the tmpfs is mounted in the host view, and no longer: no process that is given a copy of
- * that view ever sees it. */
+ * takes its name later is never used. Only an emulator below /usr is run by its path. The directory
+ * is a tmpfs with the files bound into it. Linux binds only onto mounts that are part of a
+ * namespace, so for the moment in which a cell's copy is made the tmpfs is mounted in the host
+ * view, and no longer: no process that is given a copy of that view ever sees it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -70,14 +70,24 @@ static void open_file(const struct warden *w, struct vm_host *h, const char *pat
 }
 
 /* A program that a sandbox sees anyway stays where it is: QEMU finds its files beside itself. */
+static bool is_run_by_path(const char *path)
+{
+    return strncmp(path, "/usr/", strlen("/usr/")) == 0;
+}
+
+/* One that is gone is another than it was. */
+static void identify_program(struct vm_host *h, const char *path)
+{
+    struct stat st = {0};
+    if (stat(path, &st) < 0)
+        memset(&st, 0, sizeof(st));
+    keep_id(&h->file_ids[0], &st);
+}
+
 static void open_program(const struct warden *w, struct vm_host *h, char path[MACHINE_PATH_SIZE])
 {
-    struct stat st;
-    if (strncmp(path, "/usr/", strlen("/usr/")) == 0) {
-        if (stat(path, &st) == 0)
-            keep_id(&h->file_ids[0], &st);
-        return;
-    }
+    if (is_run_by_path(path))
+        return identify_program(h, path);
     open_file(w, h, path, VM_EMULATOR_NAME);
     snprintf(path, MACHINE_PATH_SIZE, "%s", VM_FILES_DIR "/" VM_EMULATOR_NAME);
 }
@@ -125,6 +135,19 @@ void vm_files_open(struct warden *w)
     if (!h->why[0])
         open_dir(w, h);
     vm_devices_open(w, h);
+    leave_host_view(w);
+}
+
+/* An upgrade of the host's replaces the emulator while the warden runs. What a machine that was
+ * saved needs is the one that is run next. */
+void vm_files_identify(const struct warden *w)
+{
+    struct vm_host *h = w->hosts[CELL_VM];
+    const struct machine_config *m = &h->machine;
+    const char *path = m->vmm == MACHINE_QEMU ? m->qemu_bin : m->firecracker_bin;
+    if (!is_run_by_path(path) || setns(w->host_ns_fd, CLONE_NEWNS) < 0)
+        return;
+    identify_program(h, path);
     leave_host_view(w);
 }
 

@@ -172,18 +172,6 @@ static int apply_groups(struct cell *s, const struct plan *p, const struct limit
     return 0;
 }
 
-int vm_allow_shared(struct cell *s)
-{
-    struct vm_cell *v = container_of(s, struct vm_cell, cell);
-    struct limits outer = s->order.limits;
-    if (host_of(s->warden)->machine.memory_max_bytes)
-        return -ENOMEM;
-    v->shared_bytes += s->order.limits.memory_bytes;
-    outer.memory_bytes += VM_OVERHEAD_BYTES + v->shared_bytes;
-    cgroup_limit(&s->cgroup, WALL_MEMORY, &outer); /* where there is no such group, none limits */
-    return 0;
-}
-
 /* What others share is not what this machine uses. */
 static int vm_read_stats(struct cell *s, struct plan_reply *ret)
 {
@@ -291,6 +279,8 @@ static int vm_send_order(struct cell *s)
         snprintf(o->mounts[o->n_mounts].target, sizeof(o->mounts[0].target), "/dev");
         s->trees.mounts[o->n_mounts++] = tree;
     }
+    vm_files_identify(w);
+    container_of(s, struct vm_cell, cell)->emulator = host_of(w)->file_ids[0];
     int r = vm_snapshot_choose(s);
     if (r < 0)
         return r;

@@ -134,6 +134,7 @@ int vm_saved_check(const struct cell *s, const char *name, struct plan_reply *re
     int r = read_shape(h, name, &saved);
     if (r < 0)
         return refuse(reply, -ESTALE, "the snapshot's files are gone, or were never complete");
+    vm_files_identify(s->warden);
     fill_shape(s, &own);
     if (saved.magic != own.magic || memcmp(saved.files, own.files, sizeof(own.files)) != 0)
         return refuse(reply, -ESTALE,
@@ -152,6 +153,7 @@ static int write_shape(struct cell *s, const char *name)
     struct vm_shape shape;
     struct path from = path_of(name, VM_SAVED_SHAPE, NEW_ENDING);
     fill_shape(s, &shape);
+    shape.files[0] = vm_of(s)->emulator; /* which may have been replaced since */
     _cleanup_close_ int fd =
         openat(h->saved_fd, from.text, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -340,14 +342,16 @@ static int check_room(struct cell *s, struct plan_reply *reply)
  * common file that no machine has touched come into being by that, and are charged to this one. */
 static int allow_reading(struct cell *s, struct plan_reply *reply)
 {
-    struct vm_cell *v = vm_of(s);
-    if (v->was_read || s->order.origin == VM_BOOTED)
+    if (s->order.origin == VM_BOOTED)
         return 0;
-    if (vm_allow_shared(s) < 0)
-        return refuse(reply, -EOPNOTSUPP,
-                      "cgroup.memory_max_bytes leaves no room to keep a machine");
-    v->was_read = true;
-    return 0;
+    int r = vm_allow_shared(s, vm_of(s)->memory_inode);
+    if (r == -EMFILE)
+        return refuse(reply, -EAGAIN,
+                      "the machine was restored and kept from too many snapshots that are still in "
+                      "memory; try again later");
+    return r < 0 ? refuse(reply, -EOPNOTSUPP,
+                          "cgroup.memory_max_bytes leaves no room to keep a machine")
+                 : 0;
 }
 
 int vm_save(struct cell *s, const struct plan *p, struct plan_reply *reply)
@@ -394,7 +398,8 @@ int vm_go_back(struct cell *s, const struct plan *p, struct plan_reply *reply)
     }
     r = work_start(s, p, CHANNEL_RETURN, fds, n);
     if (r == -EINPROGRESS) { /* its memory is another file from here on */
-        vm_of(s)->was_read = false;
+        vm_of(s)->memory_inode = vm_inode_of(l->memory_fd);
+        vm_of(s)->emulator = h->file_ids[0];
         s->order.origin = VM_COPIED;
     }
     fd_close(&disk);

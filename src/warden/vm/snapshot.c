@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "warden/cell-internal.h"
 #include "warden/vm/vm.h"
 
@@ -89,6 +90,61 @@ static bool has_usual_size(const struct cell *s)
            l->memory_bytes == vm_memory_bytes(usual) && l->cpu_millicores == cpu;
 }
 
+ino_t vm_inode_of(int fd)
+{
+    struct stat st;
+    return fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
+}
+
+/* Whether a file that machines share is there still: to be mapped by others, or mapped by one. */
+static bool memory_is_there(const struct warden *w, ino_t inode)
+{
+    const struct vm_host *h = w->hosts[CELL_VM];
+    size_t cursor = 0;
+    for (size_t i = 0; i < ELEMENTS(h->loaded); i++)
+        if (vm_inode_of(h->loaded[i].memory_fd) == inode)
+            return true;
+    for (size_t i = 0; i < ELEMENTS(h->snapshots); i++)
+        if (vm_inode_of(h->snapshots[i].memory_fd) == inode)
+            return true;
+    for (struct cell *s; (s = map_next(w->by_id, &cursor));)
+        if (s->kind == CELL_VM && container_of(s, struct vm_cell, cell)->memory_inode == inode)
+            return true;
+    return false;
+}
+
+static void forget_gone(struct vm_cell *v)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < v->n_read; i++)
+        if (memory_is_there(v->cell.warden, v->read_inodes[i]))
+            v->read_inodes[n++] = v->read_inodes[i];
+    v->n_read = n;
+}
+
+int vm_allow_shared(struct cell *s, ino_t inode)
+{
+    const struct vm_host *h = s->warden->hosts[CELL_VM];
+    struct vm_cell *v = container_of(s, struct vm_cell, cell);
+    struct limits outer = s->order.limits;
+    for (uint32_t i = 0; inode && i < v->n_read; i++)
+        if (v->read_inodes[i] == inode)
+            return 0;
+    if (h->machine.memory_max_bytes)
+        return -ENOMEM;
+    forget_gone(v);
+    if (inode && v->n_read == VM_READ_MAX)
+        return -EMFILE;
+    if (inode)
+        v->read_inodes[v->n_read++] = inode;
+    else
+        v->makes_shared = true;
+    outer.memory_bytes +=
+        VM_OVERHEAD_BYTES + (v->makes_shared + v->n_read) * s->order.limits.memory_bytes;
+    cgroup_limit(&s->cgroup, WALL_MEMORY, &outer); /* where there is no such group, none limits */
+    return 0;
+}
+
 /* A copy of a machine that was a caller's. */
 static int choose_saved(struct cell *s)
 {
@@ -112,7 +168,7 @@ int vm_snapshot_choose(struct cell *s)
     s->order.origin = VM_BOOTED;
     if (k && is_sealed(k) && strcmp(k->image, s->plan.image) == 0)
         s->order.origin = VM_RESTORED;
-    else if (k && !is_being_made(k) && vm_allow_shared(s) == 0 && begin_snapshot(k, s) == 0)
+    else if (k && !is_being_made(k) && vm_allow_shared(s, 0) == 0 && begin_snapshot(k, s) == 0)
         s->order.origin = VM_KEPT;
     if (s->order.origin != VM_BOOTED)
         k->used = s->serial;
@@ -148,6 +204,7 @@ int vm_send_files(struct cell *s)
         fds[n++] = k->memory_fd;
         fds[n++] = k->state_fd;
     }
+    v->memory_inode = n ? vm_inode_of(fds[0]) : 0;
     if (s->order.image_disk)
         fds[n++] = v->image_fd;
     if (s->order.origin == VM_COPIED && s->order.disk_from_fd)

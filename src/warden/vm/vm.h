@@ -103,6 +103,10 @@ struct vm_host {
     char why[250];     /* there are no machines here; "": there are */
 };
 
+/* So many shared memory files that one machine has read whole, by being kept, may be there at once:
+ * pages of each may be charged to its group for as long as the file is there. */
+#define VM_READ_MAX (VM_LOADED_MAX + 1)
+
 struct vm_cell {
     struct cell cell;
     int image_fd;    /* with order.image_disk: the file of the image */
@@ -113,18 +117,24 @@ struct vm_cell {
         ino_t inode;
     } vsock, api; /* the machine's, and that of its emulator's control */
     struct vm_work work;
-    uint64_t shared_bytes; /* of what is shared, how much may be charged to its group */
-    bool was_read;         /* all of the memory file that its machine maps was read, by a save */
+    struct vm_file_id emulator; /* as it was when the machine was started or put back */
+    bool makes_shared;          /* pages of a file that others will map are charged to its group */
+    ino_t memory_inode;         /* of the shared memory file that its machine maps; 0: none */
+    ino_t read_inodes[VM_READ_MAX]; /* of those that were read whole, by a save */
+    uint32_t n_read;
 };
 
 /* The guest's memory under these limits, where they are enough for a machine. */
 uint64_t vm_memory_bytes(const struct limits *l);
 
-/* kind.c: as much as the machine's memory more may be charged to its group, because it is about to
- * touch pages that others share. -ENOMEM: the operator's limit of the group has no room for it. */
-int vm_allow_shared(struct cell *s);
-
 /* snapshot.c. */
+/* Gives the machine's group room for the pages of shared files that may be charged to it now: of
+ * the one that it is about to make (inode 0), or to read whole, and of those before that are still
+ * there. -ENOMEM: the operator's limit of the group has no room for it; -EMFILE: too many of those
+ * before are. */
+int vm_allow_shared(struct cell *s, ino_t inode);
+/* 0: it cannot be known. */
+ino_t vm_inode_of(int fd);
 /* Bytes of a snapshot that are charged to the cell, which made it. */
 uint64_t vm_snapshot_charged(const struct cell *s);
 void vm_snapshots_init(struct vm_host *h);
@@ -138,6 +148,8 @@ void vm_snapshot_end(struct cell *s);
 
 /* files.c: opens the machine's files; vm_host.why where that fails. */
 void vm_files_open(struct warden *w);
+/* Looks again at an emulator that is run by its path: vm_host.file_ids. */
+void vm_files_identify(const struct warden *w);
 void vm_files_close(struct vm_host *h);
 /* A detached directory with all of them, for one cell, or -errno. */
 int vm_files_tree(const struct warden *w);
