@@ -187,6 +187,7 @@ const struct member query_path[] = {{"path"}, {0}};
 const struct member query_files[] = {{"path"}, SWITCH("recursive"), {0}};
 const struct member query_read[] = {{"path"}, {"offset"}, {"length"}, {0}};
 const struct member query_write[] = {{"path"}, {"mode"}, SWITCH("append"), {0}};
+const struct member query_owner[] = {{"owner"}, {0}};
 const struct member query_image[] = {{"image"}, {0}};
 const struct member query_upload[] = {{"name"}, {"format"}, {0}};
 const struct member query_approvals[] = {{"status"}, {0}};

@@ -89,7 +89,7 @@ const struct route routes[] = {
      "put it back to what a snapshot has", ROLE_AGENT, "sandbox", .body = body_restore},
     {GET_, "/v1/snapshots", STYLE_NATIVE, 0, handle_snapshot_list, "snapshots, oldest first", SEE},
     {DELETE_, "/v1/snapshots/{name}", STYLE_NATIVE, 0, handle_snapshot_delete, "remove a snapshot",
-     ROLE_AGENT, "sandbox"},
+     SEE, "sandbox", .query = query_owner},
     {GET_, SB "/files/watch", STYLE_NATIVE, 0, handle_refused, "refused by name", ROLE_AGENT},
     {POST_, SB "/exec", STYLE_NATIVE, ROUTE_BODY | ROUTE_EXECUTES, handle_exec, "run a command",
      ROLE_AGENT, "intent", .body = body_exec},

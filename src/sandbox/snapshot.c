@@ -73,6 +73,19 @@ struct snapshot *snapshot_find(struct manager *m, const char *owner, const char 
     return NULL;
 }
 
+struct snapshot *snapshot_find_any(struct manager *m, const char *name, size_t *ret_n)
+{
+    struct snapshot *first = NULL;
+    *ret_n = 0;
+    list_for_each(k, &m->snapshots, struct snapshot, node) {
+        if (!k->whole || !k->name || strcmp(k->name, name) != 0)
+            continue;
+        first = first ? first : k;
+        ++*ret_n;
+    }
+    return first;
+}
+
 void snapshot_for_each(struct manager *m, const char *owner,
                        void (*cb)(void *data, const struct snapshot *k), void *data)
 {

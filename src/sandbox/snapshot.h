@@ -43,6 +43,8 @@ void sandbox_fork(struct sandbox *sb, size_t n, const struct sandbox_maker *by, 
 
 /* Those with a name, and whole. NULL: the owner has none of that name. */
 struct snapshot *snapshot_find(struct manager *m, const char *owner, const char *name);
+/* The first of that name, whomever it belongs to, and how many have it. */
+struct snapshot *snapshot_find_any(struct manager *m, const char *name, size_t *ret_n);
 /* Calls cb with those of the owner ("": all), oldest first. */
 void snapshot_for_each(struct manager *m, const char *owner,
                        void (*cb)(void *data, const struct snapshot *k), void *data);

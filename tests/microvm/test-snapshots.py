@@ -5,6 +5,7 @@
 MAS_MICROVM_DIR has what machines start from (scripts/microvm/machine.sh)."""
 import os
 import signal
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
@@ -118,6 +119,34 @@ def test_a_sandbox_goes_back():
     check({"fork", "snapshot", "restore"} <= set(done), done)
 
 
+def rooms():
+    """What the groups of the machines that run may use."""
+    warden, limits = d.get("/v1/status").json["warden_pid"], []
+    for pid in below(warden):
+        if not command_of(pid).startswith("/usr/bin/qemu-system"):
+            continue
+        group = [x for x in proc_bytes(pid, "cgroup").decode().splitlines() if x.startswith("0::") or ":memory:" in x][-1].split(":")
+        for path in (f"/sys/fs/cgroup{group[2]}", f"/sys/fs/cgroup/memory{group[2]}"):
+            for name in ("memory.max", "memory.limit_in_bytes"):
+                if os.path.exists(os.path.join(path, name)):
+                    with open(os.path.join(path, name)) as f:
+                        limits.append(f.read().strip())
+    return sorted(limits)
+
+
+@test("a machine that is restored and kept again and again is given room once")
+def test_room_does_not_grow():
+    seen = []
+    for _ in range(3):
+        equal(post(shared.path + "/restore", {"snapshot": "first"}).status, 200)
+        equal(post(shared.path + "/snapshot", {"name": "round"}).status, 201)
+        equal(d.delete("/v1/snapshots/round").status, 200)
+        seen.append(rooms())
+    if not seen[0]:
+        raise Skip("machines have no memory group here")
+    equal((seen[1], seen[2]), (seen[0], seen[0]))
+
+
 @full("a command that runs when its sandbox is copied goes on there, and ends in the copy")
 def test_commands_end_in_copies():
     e = d.post(shared.path + "/exec", {"command": ["sh", "-c", "echo $$ > /workspace/pid; exec sleep 1000"], "async": True}).json["exec_id"]
@@ -198,6 +227,43 @@ def test_snapshots_outlive_the_daemon():
         equal(d.delete("/v1/snapshots/" + name).status, 200)
         equal(d.delete("/v1/snapshots/" + name).status, 404)
     equal((saved_files(), d.get("/v1/snapshots").json["snapshots"]), ([], []))
+
+
+@full("a copy has no rules that end some day")
+def test_timed_rules_are_not_copied():
+    with box(network={"allow": [{"host": "always.example", "ports": [80]}]}) as sb:
+        a = d.request("PATCH", sb.path + "/network", {"allow": [{"host": "once.example", "ports": [80], "for": "1h"}]})
+        equal(a.status, 200, a)
+        check("once.example" in d.get(sb.path + "/network").body.decode(), "the first has it")
+        a = post(sb.path + "/fork", {})
+        equal(a.status, 201, a)
+        with Sandbox(d, a.json["sandboxes"][0]) as copy:
+            rules = d.get(copy.path + "/network").body.decode()
+            check("always.example" in rules and "once.example" not in rules, rules)
+
+
+@test("snapshots that belong to no key any more are an operator's to remove")
+def test_operators_remove_snapshots():
+    for k in d.get("/v1/snapshots").json["snapshots"]:
+        equal(d.delete("/v1/snapshots/" + k["name"]).status, 200)
+    with box() as sb:
+        equal(post(sb.path + "/snapshot", {"name": "left"}).status, 201)
+    d.stop()
+    keys = {}
+    for role in ("agent", "operator"):
+        p = subprocess.run([SBX, "keys", "add", role, "-roles", role, "-state-dir", os.path.join(d.dir, "state")],
+                           capture_output=True, text=True)
+        equal(p.returncode, 0, p.stderr)
+        keys[role] = {"Authorization": "Bearer " + dict(x.split("=", 1) for x in p.stdout.split())["secret"]}
+    d.token = keys["operator"]["Authorization"].split()[1]
+    d.start()
+    for query in ("", "?owner="):
+        equal(d.request("DELETE", "/v1/snapshots/left" + query, headers=keys["agent"]).status, 404)
+    a = d.request("GET", "/v1/snapshots", headers=keys["operator"])
+    equal([(k["name"], k["owner"]) for k in a.json["snapshots"]], [("left", "")])
+    equal(d.request("DELETE", "/v1/snapshots/left?owner=key_other", headers=keys["operator"]).status, 404)
+    equal(d.request("DELETE", "/v1/snapshots/left", headers=keys["operator"]).status, 200)
+    equal(saved_files(), [])
 
 
 main()
