@@ -41,14 +41,16 @@ static void exec_program(const char *program, int out)
     static char *const env[] = {(char *)"PATH=/usr/sbin:/usr/bin", NULL};
     char *const argv[] = {(char *)program, (char *)"--version", NULL};
     const struct rlimit cpu = {2, 2};
-    if (dup2(out, 1) < 0 || dup2(0, 2) < 0 || setrlimit(RLIMIT_CPU, &cpu) < 0)
+    if (setpgid(0, 0) < 0 || dup2(out, 1) < 0 || dup2(0, 2) < 0 || setrlimit(RLIMIT_CPU, &cpu) < 0)
         _exit(126);
     fd_close_from(3);
     execve(program, argv, env);
     _exit(127);
 }
 
-/* Its wait status, once it has ended by itself or for having taken too long. */
+/* Its wait status, once it has ended by itself or for having taken too long. What it started ends
+ * with it: its process group has its number, which no other process can have until it is waited
+ * for. */
 static int wait_for_end(pid_t pid)
 {
     _cleanup_close_ int pidfd = pidfd_open(pid, 0);
@@ -56,6 +58,7 @@ static int wait_for_end(pid_t pid)
     int status = 0;
     if (pidfd < 0 || poll(&p, 1, ASK_LIMIT_MS) < 1)
         kill(pid, SIGKILL);
+    kill(-pid, SIGKILL);
     waitpid(pid, &status, 0);
     return status;
 }

@@ -245,12 +245,14 @@ def create_fails(d, *words):
 
 @fake_test("a runtime that hangs: the create ends at its time, and says so")
 def test_a_runtime_that_hangs_the_create_ends_at_its_time():
-    with with_fake("sleep 1000 & sleep 1000\n", "--create-ready-timeout", "2s") as d:
+    mark = f"sleep 1000.{os.getpid()}"
+    with with_fake(f"{mark} & {mark}\n", "--create-ready-timeout", "2s") as d:
         begin = time.time()
         create_fails(d, "time")
         check(1.5 < time.time() - begin < 25, f"after {time.time() - begin} s")
         wait_for(lambda: "why" in reported(d), "asked for its version it is ended")
         check("does not answer" in reported(d)["why"], reported(d))
+        wait_for(lambda: not processes(mark), "nothing that it started is left")
 
 
 @fake_test("a runtime that prints garbage, much of it, and fails")
