@@ -81,6 +81,10 @@ static void test_limit(void)
         struct plan_reply r = next_answer();
         ok(r.tag >= 4 && r.tag <= 9 && !r.error, "an answer");
     }
+    /* They end in any order, so each is used once: the first of them is the oldest then. */
+    ok(vm_loaded_find(&h, "b") && vm_loaded_find(&h, "c") && vm_loaded_find(&h, "d") &&
+           vm_loaded_find(&h, "e"),
+       "all are kept");
     ok(load("f", 10) == -EINPROGRESS && !vm_loaded_find(&h, "b"), "the oldest makes way");
     finish_loads();
     ok(next_answer().tag == 10 && vm_loaded_find(&h, "c") && vm_loaded_find(&h, "f"), "later");
