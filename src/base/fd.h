@@ -34,6 +34,9 @@ int fd_read_from_start(int fd, struct strbuf *b);
  * descriptor, or -errno. */
 int fd_sealed_memory(const char *name, const void *data, size_t len);
 
+/* Makes `to` as large as `from` and copies what `from` holds; holes stay holes. */
+int fd_copy_sparse(int from, int to);
+
 /* Makes a directory; one that is there is fine. */
 int fd_make_dir_at(int dirfd, const char *path, mode_t mode);
 /* The same, and opens it for reading, never through a link. */

@@ -77,8 +77,8 @@ static bool is_client(int fd, uint32_t flags)
     return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
 }
 
-/* Takes the last descriptor. Only a memory file that nobody can change any more is read: reading
- * anything else could take any time. */
+/* Takes the last descriptor. Only a memory file that no process can change any more is read:
+ * reading anything else could take any time. */
 static int read_text(struct gateway_request *req, int *fds)
 {
     size_t last = FD_PASS_MAX - 1;

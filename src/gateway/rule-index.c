@@ -77,7 +77,7 @@ void rule_walk_init(struct rule_walk *w, const struct rule_list *l, const struct
     walk_look_up(w);
 }
 
-/* Rules of the slot that have another name are passed over by whoever compares: they are few. */
+/* The slot may hold rules of other names. The caller compares names and passes over these few. */
 static const struct rule *next_of_name(struct rule_walk *w)
 {
     while (w->suffix && !w->at) {

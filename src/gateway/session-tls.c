@@ -10,9 +10,9 @@
  * of the request has left.
  *
  * Neither direction waits for the other: a server may answer before it has read the request, or
- * instead of it. A connection that ends without TLS saying so was cut, perhaps by somebody on the
- * way. Where the answer says how long it is, its client finds that out by itself; any other answer
- * would look whole, so that the client's connection is then reset (answer-head.h). */
+ * instead of it. A connection that ends without TLS saying so was cut, perhaps by an attacker on
+ * the way. Where the answer says how long it is, its client finds that out by itself; any other
+ * answer would look whole, so that the client's connection is then reset (answer-head.h). */
 #include "gateway/session-internal.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The guest's side of vsock, for machines that have no serial ports. Connections end when a machine
- * is kept and when it is restored, so that whoever gives the order may have to connect again; once
- * it is given, control and data are those two connections and no others. */
+ * is kept and when it is restored, so that mas-vmm, which gives the order, may have to connect
+ * again; once it is given, control and data are those two connections and no others. */
 #include <errno.h>
 #include <linux/vm_sockets.h>
 #include <poll.h>

@@ -58,7 +58,7 @@ static const char usage[] =
     "Started by mas-sandboxd, a process per sandbox whose requests are given "
     "secrets; of no use by hand.\n";
 
-/* By hand, or by somebody who is not the warden. */
+/* Started by hand, or by a program that is not the warden. */
 static int explain(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {

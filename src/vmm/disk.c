@@ -88,33 +88,10 @@ void vm_make_disk(const struct vm *vm)
         child_must(run_as_tool(vm, make_disk) ? -EIO : 0, "make the guest's disk", WALL_DISK);
 }
 
-/* Holes stay holes. */
-static int copy_sparse(int from, int to)
-{
-    static char piece[1024 * 1024];
-    struct stat st;
-    if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
-        return -errno;
-    for (off_t at = 0; at < st.st_size;) {
-        off_t data = lseek(from, at, SEEK_DATA);
-        if (data < 0)
-            return errno == ENXIO ? 0 : -errno;
-        off_t hole = lseek(from, data, SEEK_HOLE);
-        for (at = data; at < hole;) {
-            size_t want = hole - at < (off_t)sizeof(piece) ? (size_t)(hole - at) : sizeof(piece);
-            ssize_t n = pread(from, piece, want, at);
-            if (n <= 0 || pwrite(to, piece, (size_t)n, at) != n)
-                return n < 0 ? -errno : -EIO;
-            at += n;
-        }
-    }
-    return 0;
-}
-
 static void copy_disk(const struct vm *vm)
 {
     int fd = open(VM_DISK_FILE, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    int r = fd < 0 ? -errno : copy_sparse(vm->disk_fd, fd);
+    int r = fd < 0 ? -errno : fd_copy_sparse(vm->disk_fd, fd);
     if (r < 0)
         _exit(-r);
 }
@@ -131,7 +108,7 @@ static void save_disk(const struct vm *vm)
 {
     (void)vm;
     int fd = open(VM_DISK_FILE, O_RDONLY | O_CLOEXEC);
-    int r = fd < 0 ? -errno : copy_sparse(fd, save_to_fd);
+    int r = fd < 0 ? -errno : fd_copy_sparse(fd, save_to_fd);
     if (r < 0)
         _exit(-r);
 }

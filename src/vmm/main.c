@@ -19,7 +19,7 @@ static const char usage[] = "usage: mas-vmm [--help|--version]\n"
                             "Started by mas-sandboxd, a process a virtual machine; of no use by "
                             "hand.\n";
 
-/* By hand, or by somebody who is not the warden. */
+/* Started by hand, or by a program that is not the warden. */
 static int explain(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {

@@ -27,8 +27,6 @@
 #include "warden/state.h"
 #include "warden/vm/vm.h"
 
-#define PIECE_BYTES (1024 * 1024)
-
 struct vm_load {
     struct list node; /* in vm_host.loads */
     struct warden *warden;
@@ -117,45 +115,11 @@ static void keep_loaded(struct vm_host *h, const char *name, int memory_fd, int 
 
 /* --- in the helper */
 
-static int copy_piece(int from, int to, off_t at, off_t end)
-{
-    static char piece[PIECE_BYTES];
-    while (at < end) {
-        size_t want = end - at < PIECE_BYTES ? (size_t)(end - at) : PIECE_BYTES;
-        ssize_t n = pread(from, piece, want, at);
-        if (n <= 0 || pwrite(to, piece, (size_t)n, at) != n)
-            return n < 0 ? -errno : -EIO;
-        at += n;
-    }
-    return 0;
-}
-
-/* Holes stay holes: most of a guest's memory was never used. */
-static int copy_sparse(int from, int to)
-{
-    struct stat st;
-    if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
-        return -errno;
-    for (off_t at = 0; at < st.st_size;) {
-        off_t data = lseek(from, at, SEEK_DATA);
-        if (data < 0)
-            return errno == ENXIO ? 0 : -errno;
-        off_t hole = lseek(from, data, SEEK_HOLE);
-        if (hole < 0)
-            return -errno;
-        int r = copy_piece(from, to, data, hole);
-        if (r < 0)
-            return r;
-        at = hole;
-    }
-    return 0;
-}
-
 static int load_file(int file_fd, const char *what)
 {
     const int seals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
     _cleanup_close_ int fd = memfd_create(what, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int r = fd < 0 ? -errno : copy_sparse(file_fd, fd);
+    int r = fd < 0 ? -errno : fd_copy_sparse(file_fd, fd);
     if (r == 0 && fcntl(fd, F_ADD_SEALS, seals) < 0)
         r = -errno;
     return r < 0 ? r : fd_steal(&fd);

@@ -121,7 +121,7 @@ static int read_shape(const struct vm_host *h, const char *name, struct vm_shape
     return read(fd, ret, sizeof(*ret)) == sizeof(*ret) ? 0 : -EIO;
 }
 
-static int refuse(struct plan_reply *reply, int error, const char *why)
+static int snapshot_refuse(struct plan_reply *reply, int error, const char *why)
 {
     snprintf(reply->message, sizeof(reply->message), "%s", why);
     return error;
@@ -133,17 +133,20 @@ int vm_saved_check(const struct cell *s, const char *name, struct plan_reply *re
     struct vm_shape saved, own;
     int r = read_shape(h, name, &saved);
     if (r < 0)
-        return refuse(reply, -ESTALE, "the snapshot's files are gone, or were never complete");
+        return snapshot_refuse(reply, -ESTALE,
+                               "the snapshot's files are gone, or were never complete");
     vm_files_identify(s->warden);
     fill_shape(s, &own);
     if (saved.magic != own.magic || memcmp(saved.files, own.files, sizeof(own.files)) != 0)
-        return refuse(reply, -ESTALE,
-                      "the snapshot is of a machine with another emulator, kernel, initramfs, root "
-                      "or drive than machines have now");
+        return snapshot_refuse(
+            reply, -ESTALE,
+            "the snapshot is of a machine with another emulator, kernel, initramfs, root "
+            "or drive than machines have now");
     if (memcmp(&saved, &own, sizeof(own)) != 0)
-        return refuse(reply, -EINVAL,
-                      "the snapshot is of a machine with other limits, another image or another "
-                      "network than this sandbox");
+        return snapshot_refuse(
+            reply, -EINVAL,
+            "the snapshot is of a machine with other limits, another image or another "
+            "network than this sandbox");
     return 0;
 }
 
@@ -302,13 +305,14 @@ static int work_check(const struct cell *s, const struct vm_work *work, struct p
 {
     const struct vm_host *h = s->warden->hosts[CELL_VM];
     if (h->saved_fd < 0)
-        return refuse(reply, -EOPNOTSUPP, "the state directory has no place for snapshots");
+        return snapshot_refuse(reply, -EOPNOTSUPP,
+                               "the state directory has no place for snapshots");
     if (s->state != CELL_RUNNING || s->killed)
-        return refuse(reply, -ENOENT, "the machine does not run");
+        return snapshot_refuse(reply, -ENOENT, "the machine does not run");
     if (s->paused)
-        return refuse(reply, -EBUSY, "the machine stands still");
+        return snapshot_refuse(reply, -EBUSY, "the machine stands still");
     if (work->op)
-        return refuse(reply, -EBUSY, "the machine is being kept or restored");
+        return snapshot_refuse(reply, -EBUSY, "the machine is being kept or restored");
     return 0;
 }
 
@@ -346,11 +350,12 @@ static int allow_reading(struct cell *s, struct plan_reply *reply)
         return 0;
     int r = vm_allow_shared(s, vm_of(s)->memory_inode);
     if (r == -EMFILE)
-        return refuse(reply, -EAGAIN,
-                      "the machine was restored and kept from too many snapshots that are still in "
-                      "memory; try again later");
-    return r < 0 ? refuse(reply, -EOPNOTSUPP,
-                          "cgroup.memory_max_bytes leaves no room to keep a machine")
+        return snapshot_refuse(
+            reply, -EAGAIN,
+            "the machine was restored and kept from too many snapshots that are still in "
+            "memory; try again later");
+    return r < 0 ? snapshot_refuse(reply, -EOPNOTSUPP,
+                                   "cgroup.memory_max_bytes leaves no room to keep a machine")
                  : 0;
 }
 
@@ -387,7 +392,7 @@ int vm_go_back(struct cell *s, const struct plan *p, struct plan_reply *reply)
         return r;
     const struct vm_loaded *l = vm_loaded_find(h, p->snapshot);
     if (!l)
-        return refuse(reply, -EAGAIN, "the snapshot is not in memory any more");
+        return snapshot_refuse(reply, -EAGAIN, "the snapshot is not in memory any more");
     fds[n++] = l->memory_fd;
     fds[n++] = l->state_fd;
     if (s->order.disk_from_fd) {
