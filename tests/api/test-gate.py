@@ -120,7 +120,7 @@ def test_every_mcp_tool_that_executes():
 
 CLI_EXECUTES = {"run": ["--", "true"], "exec": ["-id", "ID", "-sync", "--", "true"], "cp": ["/etc/hostname", "ID:x"], "ls": ["ID:/"],
                 "create": ["-cmd", "true"], "shell": ["-id", "ID", "--", "true"]}
-CLI_OTHER = {"logs", "pause", "port-forward", "resume", "status", "delete", "exec-status", "exec-cancel", "validate", "keys", "policy", "audit", "mcp", "hook", "approvals", "completion", "doctor", "events", "setup", "upgrade", "version", "help", "image", "net"}
+CLI_OTHER = {"logs", "pause", "port-forward", "resume", "status", "delete", "exec-status", "exec-cancel", "fork", "restore", "snapshot", "validate", "keys", "policy", "audit", "mcp", "hook", "approvals", "completion", "doctor", "events", "setup", "upgrade", "version", "help", "image", "net"}
 
 
 @test("every CLI verb that executes")
