@@ -175,7 +175,7 @@ def test_much_output_through_several_restarts_none_lost():
             time.sleep(0.4)
             kill_control(d)
         wait_for(lambda: d.get(f"/sandboxes/{sb.id}/execs/{e}").json["status"] == "completed",
-                 "completed")
+                 "completed", 240)  # gVisor starts the 1,200 programs slowly
         out = output(stream(d, sb, e))
         equal(len(out), 400 * 20001)
         equal(out, ("x" * 20000 + "\n") * 400)
