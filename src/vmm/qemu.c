@@ -155,8 +155,11 @@ static void fill_args(const struct vm *vm, struct args *a)
         add(a, "unix:" VM_API_SOCKET ",server=on,wait=off");
     }
     add_memory(vm, a);
+    /* A machine that can never have a second processor is emulated without memory barriers,
+     * although QEMU's own threads fill the rings of its devices at the same time: interrupts get
+     * lost, and input or a disk stands still until the next one. */
     add(a, "-smp");
-    add(a, "%u", machine_cpus(vm));
+    add(a, "cpus=%u,maxcpus=%u", machine_cpus(vm), machine_cpus(vm) > 1 ? machine_cpus(vm) : 2);
     add(a, "-kernel");
     add(a, VM_FILES_DIR "/" VM_KERNEL_NAME);
     add(a, "-initrd");
