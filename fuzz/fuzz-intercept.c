@@ -117,7 +117,7 @@ static void try_rules(const char *text, size_t size)
     record.rules_len = (uint32_t)size;
     record.n_allowed = n / 2;
     record.n_denied = n - n / 2;
-    int r = decider_init(&d, &record, offsetof(struct intercept_connection, rules) + size, -1);
+    int r = decider_init(&d, &record, offsetof(struct intercept_connection, rules) + size, -1, -1);
     for (size_t i = 0; i < 2; i++) {
         struct head_request q = {.method = method, .target = paths[i], .overrides = size % 2};
         const char *why = decider_check(&d, &q);

@@ -200,8 +200,9 @@ const struct syscall_table filter_kube = {.allowed = {life, reading, sockets},
                                           RULES(control_rules)};
 
 /* Descriptors that it has or is sent: none is opened, bound or connected. */
-static const char *const passed[] = {"fstat",   "getsockopt", "lseek",      "recvfrom", "recvmsg",
-                                     "sendmsg", "sendto",     "setsockopt", "shutdown", NULL};
+static const char *const passed[] = {"fstat",      "getsockopt", "lseek",   "pread64",
+                                     "recvfrom",   "recvmsg",    "sendmsg", "sendto",
+                                     "setsockopt", "shutdown",   NULL};
 const struct syscall_table filter_interceptor = {.allowed = {life, passed}, RULES(alone_rules)};
 
 /* Netlink on sockets that are open already, and requests of the warden's. No file can be opened. */

@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/strbuf.h"
 #include "proto/intercept.h"
 
 bool session_is_intercepted(const struct session *s)
@@ -27,36 +28,45 @@ bool session_is_intercepted(const struct session *s)
 /* --- what it decides */
 
 static int add_rules(struct intercept_connection *record, const struct session *s,
-                     const struct rule_list *rules, const struct address *a, uint32_t *count)
+                     const struct rule_list *rules, const struct address *a, struct strbuf *texts,
+                     uint32_t *count)
 {
-    for (size_t i = 0; i < rules->n; i++) {
+    int r = 0;
+    for (size_t i = 0; r >= 0 && i < rules->n; i++) {
         const struct rule *rule = &rules->rules[i];
         if (!rule_is_about(rule, &s->target, a))
             continue;
         _cleanup_free_ char *text = rule_format(rule);
-        size_t size = strlen(text) + 1;
-        if (size > sizeof(record->rules) - record->rules_len)
-            return -E2BIG;
-        memcpy(record->rules + record->rules_len, text, size);
-        record->rules_len += (uint32_t)size;
+        r = strbuf_append(texts, text, strlen(text) + 1);
         record->decides = record->decides || rule->http;
         (*count)++;
     }
-    return 0;
+    return r;
 }
 
 /* All that is about the host and the address that was dialled: the interceptor decides by the whole
- * of it, and no more is its business. */
-static int fill_rules(const struct session *s, struct intercept_connection *record)
+ * of it, and no more is its business. *ret_file is where rules are that a record has no room for;
+ * it stays as it is where there is room. */
+static int fill_rules(const struct session *s, struct intercept_connection *record, int *ret_file)
 {
     const struct address *a = &s->addresses[s->current];
+    _cleanup_strbuf_ struct strbuf texts = STRBUF_INIT(INTERCEPT_RULES_MAX);
     static_assert(sizeof(record->address) >= ADDRESS_TEXT_SIZE, "every address fits");
     address_format(a, record->address);
-    int r = add_rules(record, s, &s->rules.set->hosts, NULL, &record->n_allowed);
-    r = r < 0 ? r : add_rules(record, s, &s->rules.set->denied, a, &record->n_denied);
-    if (!record->decides)
-        record->n_allowed = record->n_denied = record->rules_len = 0;
-    return r;
+    int r = add_rules(record, s, &s->rules.set->hosts, NULL, &texts, &record->n_allowed);
+    r = r < 0 ? r : add_rules(record, s, &s->rules.set->denied, a, &texts, &record->n_denied);
+    if (r >= 0 && !record->decides)
+        record->n_allowed = record->n_denied = 0;
+    if (r < 0 || !record->decides)
+        return r;
+    record->rules_len = (uint32_t)texts.len;
+    if (texts.len <= sizeof(record->rules)) {
+        memcpy(record->rules, texts.data, texts.len);
+        return 0;
+    }
+    int fd = fd_sealed_memory("mas-rules", texts.data, texts.len);
+    *ret_file = fd < 0 ? *ret_file : fd;
+    return fd < 0 ? fd : 0;
 }
 
 static void close_verdict(struct session *s)
@@ -112,11 +122,12 @@ void session_await_verdict(struct session *s)
 static int hand_over(struct session *s, int client_end)
 {
     struct intercept_connection record = {.version = INTERCEPT_VERSION, .port = s->target.port};
-    int fds[] = {client_end, s->remote_fd, -1};
+    _cleanup_close_ int file = -1;
+    int fds[] = {client_end, s->remote_fd, -1, -1};
     int pair[2] = {-1, -1};
     static_assert(sizeof(s->target.host) <= sizeof(record.host), "every name fits");
     memcpy(record.host, s->target.host, sizeof(s->target.host));
-    int r = fill_rules(s, &record);
+    int r = fill_rules(s, &record, &file);
     if (r < 0)
         return r;
     if (record.decides &&
@@ -124,9 +135,13 @@ static int hand_over(struct session *s, int client_end)
         return -errno;
     s->verdict_fd = pair[0];
     fds[2] = pair[1];
-    ssize_t n = fd_send_msg(s->rules.intercept_fd, &record,
-                            offsetof(struct intercept_connection, rules) + record.rules_len, fds,
-                            record.decides ? 3 : 2);
+    fds[3] = file;
+    ssize_t n = fd_send_msg(
+        s->rules.intercept_fd, &record,
+        offsetof(struct intercept_connection, rules) + (file < 0 ? record.rules_len : 0), fds,
+        file >= 0        ? 4
+        : record.decides ? 3
+                         : 2);
     fd_close(&pair[1]);
     return n < 0 ? (int)n : 0;
 }

@@ -496,7 +496,7 @@ static int open_sides(struct connection *c)
 }
 
 void connection_start(struct interceptor *i, const struct intercept_connection *record, size_t size,
-                      int client_fd, int server_fd, int verdict_fd)
+                      const struct connection_fds *fds)
 {
     struct connection *c = new0(struct connection);
     c->owner = i;
@@ -506,13 +506,14 @@ void connection_start(struct interceptor *i, const struct intercept_connection *
     strbuf_init(&c->up, QUEUE_MAX);
     strbuf_init(&c->answer, ANSWER_HEAD_MAX + PIECE);
     strbuf_init(&c->down, QUEUE_MAX);
-    epoll_watch_init(&c->client.watch, client_fd, on_client_ready);
-    epoll_watch_init(&c->server.watch, server_fd, on_server_ready);
+    epoll_watch_init(&c->client.watch, fds->client, on_client_ready);
+    epoll_watch_init(&c->server.watch, fds->server, on_server_ready);
     epoll_timer_init(&c->timer, on_timeout);
     list_append(&i->connections, &c->node);
     i->n_connections++;
     epoll_timer_set_us(&i->loop, &c->timer, REQUEST_US);
-    if (decider_init(&c->decider, record, size, verdict_fd) < 0 || open_sides(c) < 0) {
+    if (decider_init(&c->decider, record, size, fds->rules, fds->verdict) < 0 ||
+        open_sides(c) < 0) {
         log_warn("interceptor: no TLS for a connection sandbox=%s host=%s", i->label, c->host);
         connection_free(c);
         return;

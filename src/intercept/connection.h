@@ -5,8 +5,15 @@
 
 #include "intercept/interceptor.h"
 
-/* record: of size bytes. Takes the descriptors, of which verdict_fd may be -1. The connection frees
- * itself when it ends. */
+/* What comes with a record. Of these, the last two may be -1. */
+struct connection_fds {
+    int client, server;
+    int verdict;
+    int rules; /* where the record has no room for them; it is only looked at */
+};
+
+/* record: of size bytes. Takes the descriptors but that of the rules. The connection frees itself
+ * when it ends. */
 void connection_start(struct interceptor *i, const struct intercept_connection *record, size_t size,
-                      int client_fd, int server_fd, int verdict_fd);
+                      const struct connection_fds *fds);
 void connection_end_all(struct interceptor *i);

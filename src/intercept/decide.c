@@ -2,21 +2,22 @@
 #include "intercept/decide.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "proto/intercept.h"
 
-/* Reads n texts, and moves *at behind them. */
-static int read_rules(const struct intercept_connection *record, uint32_t n, size_t *at,
-                      struct rule_list *ret)
+/* Reads n of the texts, which have len bytes in all, and moves *at behind them. */
+static int read_rules(const char *texts, size_t len, uint32_t n, size_t *at, struct rule_list *ret)
 {
     for (uint32_t i = 0; i < n; i++) {
-        const char *text = record->rules + *at;
-        const char *end = memchr(text, 0, record->rules_len - *at);
+        const char *text = texts + *at;
+        const char *end = memchr(text, 0, len - *at);
         if (!end || rule_list_add_full(ret, text) < 0)
             return -EINVAL;
         *at += (size_t)(end - text) + 1;
@@ -24,20 +25,38 @@ static int read_rules(const struct intercept_connection *record, uint32_t n, siz
     return 0;
 }
 
+/* Only a memory file that no process can change any more is read: reading anything else could take
+ * any time. */
+static int read_file(int fd, size_t len, char **ret)
+{
+    const int wanted = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
+    int seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & wanted) != wanted || len > INTERCEPT_RULES_MAX)
+        return -EINVAL;
+    _cleanup_free_ char *text = xcalloc(1, len + 1);
+    if (pread(fd, text, len + 1, 0) != (ssize_t)len)
+        return -EINVAL;
+    *ret = steal_ptr(text);
+    return 0;
+}
+
 int decider_init(struct decider *d, const struct intercept_connection *record, size_t size,
-                 int verdict_fd)
+                 int rules_fd, int verdict_fd)
 {
     const size_t before = offsetof(struct intercept_connection, rules);
-    size_t at = 0;
+    size_t at = 0, len = record->rules_len;
+    _cleanup_free_ char *file = NULL;
+    bool fits = len <= sizeof(record->rules);
     *d = (struct decider){.decides = true, .verdict_fd = verdict_fd};
-    if (size < before || record->rules_len > sizeof(record->rules) ||
-        record->rules_len != size - before || !memchr(record->address, 0, sizeof(record->address)))
+    if (size != before + (fits ? len : 0) || !memchr(record->address, 0, sizeof(record->address)))
         return -EINVAL;
-    int r = target_parse_host(record->host, strlen(record->host), &d->target);
+    int r = fits ? 0 : read_file(rules_fd, len, &file);
+    const char *texts = fits ? record->rules : file;
+    r = r < 0 ? r : target_parse_host(record->host, strlen(record->host), &d->target);
     r = r < 0 ? r : address_parse(record->address, &d->address);
-    r = r < 0 ? r : read_rules(record, record->n_allowed, &at, &d->allowed);
-    r = r < 0 ? r : read_rules(record, record->n_denied, &at, &d->denied);
-    if (r < 0 || at != record->rules_len) {
+    r = r < 0 ? r : read_rules(texts, len, record->n_allowed, &at, &d->allowed);
+    r = r < 0 ? r : read_rules(texts, len, record->n_denied, &at, &d->denied);
+    if (r < 0 || at != len) {
         rule_list_done(&d->allowed);
         return -EINVAL;
     }

@@ -26,10 +26,11 @@ struct decider {
     int verdict_fd;
 };
 
-/* Reads the rules of a connection. -EINVAL for a record of size bytes that is malformed; the
- * decider is one that allows nothing then. Takes verdict_fd, which may be -1. */
+/* Reads the rules of a connection, from rules_fd where the record has no room for them. -EINVAL for
+ * a record of size bytes that is malformed; the decider is one that allows nothing then. Takes
+ * verdict_fd; both descriptors may be -1. */
 int decider_init(struct decider *d, const struct intercept_connection *record, size_t size,
-                 int verdict_fd);
+                 int rules_fd, int verdict_fd);
 void decider_done(struct decider *d);
 /* Why the request may not be made, which the gateway is told, or NULL. Asked once. */
 const char *decider_check(struct decider *d, const struct head_request *request);

@@ -175,8 +175,11 @@ static void on_gateway_ready(struct epoll_watch *w, uint32_t ready)
         log_warn("interceptor dropped a connection sandbox=%s connections=%zu", i->label,
                  i->n_connections);
     else
-        connection_start(i, &record, (size_t)n, fd_steal(&fds[0]), fd_steal(&fds[1]),
-                         fd_steal(&fds[2]));
+        connection_start(i, &record, (size_t)n,
+                         &(struct connection_fds){.client = fd_steal(&fds[0]),
+                                                  .server = fd_steal(&fds[1]),
+                                                  .verdict = fd_steal(&fds[2]),
+                                                  .rules = fds[3]});
     for (size_t k = 0; k < FD_PASS_MAX; k++)
         fd_close(&fds[k]);
 }

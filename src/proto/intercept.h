@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define INTERCEPT_VERSION   2
+#define INTERCEPT_VERSION   3
 #define INTERCEPT_UID       64222
 #define INTERCEPT_PAIRS_MAX 8
 #define INTERCEPT_SEED_SIZE 48
@@ -13,8 +13,11 @@
 #define INTERCEPT_SEAL_MAX  (16 * 1024) /* bytes of one sealed pair */
 #define INTERCEPT_PEM_SIZE  6144        /* of the certificate, with NUL */
 #define INTERCEPT_HOSTS_MAX 128         /* hosts that are read for rules about methods and paths */
-#define INTERCEPT_TEXT_SIZE 8192        /* of these, and of the rules of one connection */
-#define INTERCEPT_RULE_SIZE 160         /* of what records call a rule, with NUL */
+#define INTERCEPT_TEXT_SIZE 8192 /* of these, and of the rules that a record carries itself */
+#define INTERCEPT_RULES_MAX                                                                        \
+    (512 * 1024)                /* of one connection: all that a sandbox can have, with names      \
+                                   of other scripts as punycode, which is longer */
+#define INTERCEPT_RULE_SIZE 160 /* of what records call a rule, with NUL */
 
 /* What the control plane sends with PLAN_INTERCEPT, in a sealed memory file: this, behind it the
  * sealed pairs, one after another, and behind those the hosts whose requests are read for rules
@@ -52,7 +55,8 @@ struct intercept_ready {
  * first and the server's second. Where rules of the sandbox about this host have methods or paths,
  * the gateway could not know more than that one of them may allow the request: the interceptor
  * decides by the same rules, and says a no over the third descriptor (struct intercept_verdict). Of
- * rules only as many bytes are sent as there are. */
+ * rules only as many bytes are sent as there are; more than fit here are in a sealed memory file,
+ * the fourth descriptor, and none are sent. */
 struct intercept_connection {
     uint32_t version;
     uint16_t port;

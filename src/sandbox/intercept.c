@@ -260,16 +260,13 @@ static char *text_of_read_host(const char *text)
     return host;
 }
 
+/* Each host once, however many rules are about it. */
 static char **add_read_hosts(char **hosts, char *const *rules)
 {
-    size_t n = strv_length(hosts);
     for (; rules && *rules; rules++) {
-        char *host = text_of_read_host(*rules);
-        if (!host)
-            continue;
-        hosts = xrealloc(hosts, (n + 2) * sizeof(*hosts));
-        hosts[n++] = host;
-        hosts[n] = NULL;
+        _cleanup_free_ char *host = text_of_read_host(*rules);
+        if (host)
+            network_add_text(&hosts, host);
     }
     return hosts;
 }

@@ -636,6 +636,22 @@ print(got.count(b'HTTP/1.1 '))""", box=box)
     box.delete()
 
 
+@test("a host may have as many rules about its paths as a sandbox may have rules")
+def test_many_rules_about_one_host():
+    for n, size in ((120, 100), (1000, 60)):
+        paths = [f"/{i}/{'x' * size}" for i in range(n)] + ["/tell"]
+        box = net.sandbox({"allow": [{"host": "allowed.test", "ports": [443], "paths": [p]} for p in paths],
+                           "deny": [{"host": "allowed.test", "ports": [443], "methods": ["PUT"]}], "intercept": True})
+        code = lambda path, *args: curl("-o", "/dev/null", "-w", "%{http_code}", *args, "https://allowed.test" + path, box=box)["stdout"]
+        equal(code("/tell"), "200")
+        equal(code(paths[n // 2]), "404", "allowed, and not there")
+        before = len(net.world.requests())
+        equal(code("/telling"), "403")
+        equal(code("/tell", "-X", "PUT"), "403")
+        equal(len(net.world.requests()), before, "requests that reached the server")
+        box.delete()
+
+
 @test("rules about methods and paths of https are refused by name where nothing would hold them; one that asks asks")
 def test_methods_and_paths_of_https_that_cannot_be():
     rule = {"host": "allowed.test", "ports": [443], "methods": ["GET"]}
