@@ -28,7 +28,7 @@
 #include "gateway/relay.h"
 #include "keeper/keeper.h"
 
-#define DOORS_MAX   16 /* the proxy and registries on loopback */
+#define DOORS_MAX   32 /* the proxy and registries on loopback */
 #define WAYS_MAX    64
 #define BACKLOG     64
 #define LABEL       "images"
@@ -104,27 +104,31 @@ static bool is_open(const struct outlet *o, const struct target *t)
     return false;
 }
 
-/* "localhost:5000", "127.0.0.1:5000", "[::1]:5000"; others are asked of the proxy. */
+/* "localhost:5000", "127.0.0.1:5000", "[::1]:5000", or one of them without a port, which is then
+ * asked at those of https and http; others are asked of the proxy. */
 static void open_registry(struct outlet *o, const char *registry)
 {
+    static const uint16_t usual[] = {443, 80};
+    _cleanup_free_ char *host = xstrdup(registry);
     struct target t;
-    const char *colon = strrchr(registry, ':');
-    char *end = NULL;
-    unsigned long port = colon ? strtoul(colon + 1, &end, 10) : 0;
-    if (!port || port > UINT16_MAX || *end ||
-        target_parse_host(registry, (size_t)(colon - registry), &t) < 0)
+    uint16_t port = 0;
+    if (target_cut_port(host, &port) < 0 || target_parse_host(host, strlen(host), &t) < 0)
         return;
     bool named = !t.is_address && strcmp(t.host, "localhost") == 0;
     if (!named && !(t.is_address && address_classify(&t.address) == ADDRESS_LOOPBACK))
         return;
-    t.port = (uint16_t)port;
-    if (is_open(o, &t))
-        return;
-    int r = door_open(o, named ? &loopback : &t.address, t.port);
-    if (r < 0)
-        log_warn("registry %s cannot be reached: %s", registry, strerror(-r));
-    else
-        o->doors[o->n_doors - 1].target = t;
+    for (size_t i = 0; i < (port ? 1 : ELEMENTS(usual)); i++) {
+        t.port = port ? port : usual[i];
+        if (is_open(o, &t))
+            continue;
+        int r = o->n_doors == DOORS_MAX - 1 /* the proxy's */
+                    ? -ENOSPC
+                    : door_open(o, named ? &loopback : &t.address, t.port);
+        if (r < 0)
+            log_warn("registry %s cannot be reached: %s", registry, strerror(-r));
+        else
+            o->doors[o->n_doors - 1].target = t;
+    }
 }
 
 static int open_doors(struct outlet *o, const struct keeper_config *c, uint16_t *ret_port)

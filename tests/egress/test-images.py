@@ -186,6 +186,22 @@ def test_private(n):
         equal(n.pull(f"{PRIVATE}/tools:1", d).status, 200)
 
 
+@allowed("pull", "a registry on a loopback port below 1024 is reached, and one without a port at 443 or 80")
+def test_low_ports(n):
+    places = [("127.0.0.1", 999), ("127.0.0.1", 80), ("127.0.0.2", 80)]
+    servers = [http.server.ThreadingHTTPServer(place, Redirects) for place in places]
+    for server in servers:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    listed = json.dumps(["127.0.0.1:999", "localhost", "127.0.0.2"])
+    with make_daemon(config=f"images_registries: {listed}\nimages_insecure_registries: {json.dumps(['127.0.0.1:999', 'localhost', '127.0.0.2', REAL])}\nimages_hosts: [{REAL}]\n") as d:
+        for name in ("127.0.0.1:999", "localhost", "127.0.0.2"):
+            a = n.pull(f"{name}/good:1", d)
+            equal(a.status, 200, a)
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
 @allowed("pull", "a gateway that was killed comes back, and so do fetches")
 def test_gateway_dies(n):
     for pid in [p for p in masd.below(n.daemon.process.pid) if masd.proc_text(p, "comm").strip() == "mas-gateway"]:

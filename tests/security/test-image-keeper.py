@@ -14,7 +14,7 @@ from attempt import *
 from takeover import confined, take_over
 
 KEEPER, NOBODY = 64216, 64218
-RIGHTS = {"chown": 0, "dac_override": 1, "fowner": 3, "kill": 5, "setgid": 6, "setuid": 7}
+RIGHTS = {"chown": 0, "dac_override": 1, "fowner": 3, "kill": 5, "setgid": 6, "setuid": 7, "net_bind_service": 10}
 
 silent = socket.create_server(("127.0.0.1", 0))  # a registry that never answers
 REGISTRY = "127.0.0.1:%d" % silent.getsockname()[1]
