@@ -393,7 +393,9 @@ static int open_state(struct control *k, struct error *err)
     if (!ctx->line_mode && !(k->store = store_open(ctx->state_path, ctx->loop, err)))
         return -1;
     if (open_events(k, err) < 0 || open_keys(k, err) < 0 || open_secrets(k, err) < 0 ||
-        !(k->traffic = traffic_tokens_open(k->store, ctx->loop, err)) ||
+        !(k->traffic = traffic_tokens_open(
+              k->store, ctx->loop, &(struct traffic_maker){IDENTITY_TOKEN, ctx->config->api.token},
+              err)) ||
         !(k->skills = skills_new(k->store, err)) ||
         audit_wire(ctx, k->warden, k->store, &k->audit, err) < 0)
         return -1;

@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "base/strbuf.h"
 #include "loop/loop.h"
+#include "port/token-maker.h"
 #include "store/store.h"
 
 #define SECRET_BYTES 32
@@ -43,7 +44,8 @@ struct entry {
     struct list node;                                /* tokens->all, oldest first */
     struct secret *secrets[1 + TRAFFIC_SECRETS_MAX]; /* its own first, then oldest first */
     size_t n_secrets;
-    bool unwritten; /* the row says less than is so */
+    struct maker_mark mark; /* of its maker's secret; "" where the maker is a key */
+    bool unwritten;         /* the row says less than is so */
 };
 
 /* A row that is to go and could not be deleted yet. */
@@ -56,6 +58,8 @@ struct traffic_tokens {
     struct store *store;
     struct list all, leftovers;
     struct map *by_digest;
+    char *maker;             /* whose tokens have a mark, which is of its secret */
+    struct maker_mark mark;  /* "": the maker has no secret */
     struct loop_timer timer; /* for the next end, and for what is to be written again */
     bool stopped;
     void (*on_ended)(void *data, const char *id);
@@ -143,11 +147,11 @@ static json_t *entry_to_row(const struct entry *e)
             secrets, json_pack("{s:s, s:i, s:i, s:I}", "digest", e->secrets[i]->digest, "kind",
                                (int)e->secrets[i]->kind, "port", (int)e->secrets[i]->port,
                                "expires_ns", (json_int_t)e->secrets[i]->expires_ns));
-    return json_pack("{s:s, s:s, s:s, s:I, s:s, s:i, s:I, s:I, s:o}", "sandbox", k->sandbox,
-                     "generation", k->generation, "owner", k->owner, "rotations",
-                     (json_int_t)k->rotations, "name", k->name, "port", (int)k->port, "created_ns",
-                     (json_int_t)k->created_ns, "expires_ns", (json_int_t)k->expires_ns, "secrets",
-                     secrets);
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:i, s:I, s:I, s:o}", "sandbox", k->sandbox,
+                     "generation", k->generation, "owner", k->owner, "maker", e->mark.text,
+                     "rotations", (json_int_t)k->rotations, "name", k->name, "port", (int)k->port,
+                     "created_ns", (json_int_t)k->created_ns, "expires_ns",
+                     (json_int_t)k->expires_ns, "secrets", secrets);
 }
 
 static void entry_free(struct traffic_tokens *t, struct entry *e)
@@ -334,14 +338,39 @@ static void load_row(void *data, const char *key, const char *body, size_t len)
     }
     k->port = (uint16_t)json_integer_value(json_object_get(row, "port"));
     k->rotations = json_integer_value(json_object_get(row, "rotations"));
+    if (!copy_text(row, "maker", e->mark.text, sizeof(e->mark.text)))
+        e->mark = (struct maker_mark){0};
     k->created_ns = json_integer_value(json_object_get(row, "created_ns"));
     k->expires_ns = json_integer_value(json_object_get(row, "expires_ns"));
 }
 
-struct traffic_tokens *traffic_tokens_open(struct store *s, uv_loop_t *loop, struct error *err)
+/* Drops what was made with another secret. All marks that fit become one, so that the next start
+ * computes no more than one. */
+static void check_marks(struct traffic_tokens *t, const char *secret)
+{
+    list_for_each_safe(e, &t->all, struct entry, node) {
+        if (strcmp(e->token.owner, t->maker) != 0 ||
+            (*t->mark.text && strcmp(e->mark.text, t->mark.text) == 0))
+            continue;
+        if (!secret || !maker_mark_fits(&e->mark, secret)) {
+            entry_drop(t, e, NULL, NULL);
+        } else if (!*t->mark.text) {
+            t->mark = e->mark;
+        } else {
+            e->mark = t->mark;
+            save_entry(t, e, false, NULL, NULL);
+        }
+    }
+    if (secret && !*t->mark.text)
+        maker_mark_make(secret, &t->mark);
+}
+
+struct traffic_tokens *traffic_tokens_open(struct store *s, uv_loop_t *loop,
+                                           const struct traffic_maker *maker, struct error *err)
 {
     struct traffic_tokens *t = new0(struct traffic_tokens);
     t->store = s;
+    t->maker = xstrdup(maker->owner);
     t->by_digest = map_new();
     list_init(&t->all);
     list_init(&t->leftovers);
@@ -357,6 +386,7 @@ struct traffic_tokens *traffic_tokens_open(struct store *s, uv_loop_t *loop, str
     }
     loop_timer_init(&t->timer, loop, on_timer, t);
     t->stopped = false;
+    check_marks(t, maker->secret);
     schedule(t);
     return t;
 }
@@ -385,6 +415,7 @@ void traffic_tokens_free(struct traffic_tokens *t)
     list_for_each_safe(l, &t->leftovers, struct leftover, node)
         free(l);
     map_free(t->by_digest);
+    free(t->maker);
     free(t);
 }
 
@@ -412,6 +443,8 @@ const struct traffic_token *traffic_token_add(struct traffic_tokens *t,
     }
     struct entry *e = new0(struct entry);
     e->token = *what;
+    if (strcmp(what->owner, t->maker) == 0)
+        e->mark = t->mark;
     memcpy(e->token.id, "tt-", 3);
     random_id(e->token.id + 3, TRAFFIC_ID_SIZE - 4);
     e->token.created_ns = clock_seen_ns();

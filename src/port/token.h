@@ -43,8 +43,17 @@ struct traffic_token {
 
 typedef void (*traffic_done_fn)(void *data, const struct error *err);
 
-/* Refuses to open with a row that it does not understand. store NULL: nothing survives. */
-struct traffic_tokens *traffic_tokens_open(struct store *s, uv_loop_t *loop, struct error *err);
+/* A maker that is no key, and its secret, which is the operator's to change while no daemon runs.
+ */
+struct traffic_maker {
+    const char *owner;
+    const char *secret; /* NULL: it has none, and cannot come */
+};
+
+/* Refuses to open with a row that it does not understand. What the maker has made with another
+ * secret is dropped. store NULL: nothing survives. */
+struct traffic_tokens *traffic_tokens_open(struct store *s, uv_loop_t *loop,
+                                           const struct traffic_maker *maker, struct error *err);
 /* traffic_tokens_stop() before the loop ends, traffic_tokens_free() after that and after the end of
  * the store. NULL is fine. */
 void traffic_tokens_stop(struct traffic_tokens *t);

@@ -315,6 +315,23 @@ def test_token_left_over():
         db.close()
 
 
+@test("P23 a traffic token that was made with auth_token is worth nothing where the daemon starts with another one")
+def test_auth_token_changes():
+    for end in ("terminate", "kill"):
+        with Daemon("--auth-token", TOKEN, "--idle-ttl", "0") as d:
+            sb = Sandbox(d, d.post("/v1/sandboxes", {}, headers=bearer(TOKEN)).json)
+            start_server(d, sb, headers=bearer(TOKEN))
+            t = make_token(d, sb, TOKEN)
+            use = lambda: d.get(port(sb, "/echo"), headers={"X-Mas-Traffic-Token": t["token"]}).status
+            equal(use(), 200)
+            getattr(d.process, end)()
+            d.process.wait()
+            d.log.close()
+            d.flags[d.flags.index(TOKEN)] = "another-" + TOKEN
+            d.start()
+            equal(use(), 401, end)
+
+
 @test("P30 a token that has expired ends what it opened, has no links, and takes the place of no other")
 def test_token_expires():
     d, boxes = keyed()
