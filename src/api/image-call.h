@@ -11,13 +11,16 @@
 enum image_format { IMAGE_JSON, IMAGE_NDJSON, IMAGE_SSE };
 
 struct image_call {
-    struct api_request *req;
+    struct api_request *req;         /* NULL: its caller has left */
+    const struct services *services; /* of the request, and who made it */
+    struct identity who;
     struct keeper_call *call;
     const char *outcome; /* for the audit, when it changes something; or NULL */
     char *image;
     json_t *items; /* of a list */
     enum image_format format;
     bool begun;     /* what it does is on record, and how that ended is not */
+    bool goes_on;   /* without its caller, too, once it has begun */
     bool streaming; /* the answer has begun */
     bool slow;      /* the client does not read: progress is left out */
     struct image_removal removal;

@@ -51,6 +51,10 @@ static void call_free(struct image_call *c)
 static void on_request_abort(struct api_request *req)
 {
     struct image_call *c = req->state;
+    if (c->begun && c->goes_on) {
+        c->req = NULL;
+        return;
+    }
     keeper_call_cancel(c->call);
     if (c->begun) { /* the keeper may have done it all the same */
         images_forget(req->services->images);
@@ -115,14 +119,25 @@ static void finish_stream(struct image_call *c, json_t *result, const struct err
     http_respond_end(http);
 }
 
+static void call_record(const struct image_call *c, const json_t *result, const struct error *err)
+{
+    images_forget(c->services->images);
+    if (!c->req && err && err->code == ERROR_UNAVAILABLE) /* what has become of it is not known */
+        image_note_left(c->services->gate, &c->who, c->outcome, c->image);
+    else
+        image_note(c->services->gate, &c->who, c->outcome, c->image,
+                   json_string_value(json_object_get(result, "digest")), err);
+}
+
 static void on_done(void *data, json_t *result, const struct error *err)
 {
     struct image_call *c = data;
     struct api_request *req = c->req;
-    if (c->outcome) {
-        images_forget(req->services->images);
-        image_note(req->services->gate, req->who, c->outcome, c->image,
-                   json_string_value(json_object_get(result, "digest")), err);
+    if (c->outcome)
+        call_record(c, result, err);
+    if (!req) {
+        call_free(c);
+        return;
     }
     if (c->streaming || (!err && c->format != IMAGE_JSON)) {
         begin_stream(c);
@@ -154,6 +169,8 @@ struct image_call *image_call_new(struct api_request *req, const char *outcome, 
 {
     struct image_call *c = new0(struct image_call);
     c->req = req;
+    c->services = req->services;
+    c->who = *req->who;
     c->outcome = outcome;
     c->image = xstrdup(image);
     list_init(&c->removal.node);
@@ -270,6 +287,7 @@ void handle_image_remove(struct api_request *req)
     if (!image)
         return;
     struct image_call *c = image_call_new(req, "removed", image);
+    c->goes_on = true;
     req->state = c;
     req->on_abort = on_request_abort;
     c->call =
