@@ -144,6 +144,9 @@ void exec_on_resumed(void *data)
     sb->resumed = true;
     struct exec *e;
     sandbox_ref(sb); /* a callback that waits for one of them may delete the sandbox */
+    if (first && sb->forgets)
+        exec_fail_all(sb, EXEC_CANCELED, false,
+                      "the daemon ended while the sandbox was being restored from a snapshot");
     while (first && (e = find_unresumed(sb)))
         exec_fail(e, "interrupted: the daemon restarted before it was started");
     if (sb->lost_ms && sb->runner && exec_send_again(sb) < 0)

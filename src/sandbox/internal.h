@@ -118,8 +118,9 @@ struct sandbox {
     bool network_unwritten;                  /* its row has rules that do not hold any more */
     bool addresses_unsent;                   /* it has yet to be said what may be reached */
     bool keeping;                            /* it is being kept, copied or restored (snapshot.c) */
-    bool returning; /* and the runtime is about to put another machine in its place */
-    bool forgets;   /* its runner is to forget all commands that it remembers */
+    bool returning;        /* and the runtime is about to put another machine in its place */
+    bool forgets;          /* its runner is to forget all commands that it remembers */
+    bool forget_on_record; /* so says its row, to a control plane that adopts it */
     struct back_call *back;
     bool pooled; /* the pool's: READY, hidden, without an owner yet */
     struct list pool_node;
@@ -270,6 +271,7 @@ struct sandbox_row {
     const char *owner, *alias, *failure, *runtime_id, *generation, *caller;
     struct sandbox_policy *policy; /* or NULL */
     int64_t created_ns;
+    bool forgets; /* it may be another machine than the one that its execs ran in */
 };
 
 /* sandbox-create.c. sandbox_restore(): CREATING when it is alive (NULL: it is not) and adopted,

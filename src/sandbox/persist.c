@@ -249,6 +249,8 @@ void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
         json_object_set_new(o, "caller", json_message(sb->address));
     if (sb->paused || sb->pause_wished)
         json_object_set_new(o, "paused", json_true());
+    if (sb->forget_on_record)
+        json_object_set_new(o, "forgets", json_true());
     if (sb->state == SANDBOX_CRASHED)
         json_object_set_new(o, "failure", json_message(sb->failure.message));
     if (json_format(o, &b) < 0) {

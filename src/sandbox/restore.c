@@ -61,6 +61,7 @@ static int read_row(const json_t *o, const char *key, struct sandbox_row *ret, s
     r = r < 0 ? r : json_member_int(o, "created_ns", 0, INT64_MAX, &row.created_ns, err);
     r = r < 0 ? r : sandbox_policy_get(o, row.alias, key, &row.policy, err);
     r = r < 0 ? r : persist_spec_parse(json_object_get(o, "spec"), &row.spec, err);
+    row.forgets = json_is_true(json_object_get(o, "forgets"));
     if (r >= 0)
         *ret = row;
     else

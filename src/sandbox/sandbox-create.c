@@ -233,6 +233,7 @@ static struct sandbox *sandbox_make(struct manager *m, const struct spec *spec,
     sb->ops = ops;
     sb->spec.intercept_hosts = steal_ptr(intercepted);
     sb->hidden = hidden;
+    sb->forget_on_record = spec->snapshot != NULL;
     sb->alias = alias ? xstrdup(alias) : NULL;
     sb->alias_key = steal_ptr(key);
     sb->policy = policy ? steal_ptr(*policy) : NULL;
@@ -277,6 +278,7 @@ struct sandbox *sandbox_restore(struct manager *m, const char *id, struct sandbo
     sb->alias_key = row->alias ? sandbox_alias_key(row->owner, row->alias) : NULL;
     sb->policy = steal_ptr(row->policy);
     sb->restored = true;
+    sb->forget_on_record = row->forgets;
     sb->paused = alive && alive->frozen; /* the row has what was wished */
     sandbox_enter_tables(m, sb);
     if (alive && sb->ops && sb->ops->adopt)

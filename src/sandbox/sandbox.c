@@ -290,7 +290,9 @@ void sandbox_ready_when_settled(struct sandbox *sb)
         sandbox_fail_creating(sb, &err);
         return;
     }
-    if (sb->forgets) /* the commands that its runner remembers are another's */
+    /* The commands that its runner remembers are another's. One that was adopted is READY before
+     * they are forgotten, because it has callers already; its commands are refused until then. */
+    if (sb->forgets && !sb->restored)
         return;
     sb->state = SANDBOX_READY;
     m->counts.creating--;
@@ -354,9 +356,9 @@ static void on_runtime_started(void *data, int runner_fd, const struct effective
         runner_new(m->options.loop, runner_fd, m->options.generation, &exec_runner_events, sb);
     if (sb->spec.network && sandbox_shares_kernel(sb))
         runner_accept_sockets(sb->runner);
-    if (sb->spec.snapshot) {
+    free(steal_ptr(sb->spec.snapshot));
+    if (sb->forget_on_record) {
         sb->forgets = true;
-        free(steal_ptr(sb->spec.snapshot));
         runner_flush(sb->runner);
     }
     sandbox_ready_when_settled(sb);

@@ -419,9 +419,14 @@ void snapshot_delete(struct manager *m, struct snapshot *k, snapshot_fn cb, void
 
 /* --- going back */
 
+/* Theory of operation. The commands that the machine of a snapshot remembers have the ids of execs
+ * on record, and other offsets than their journals. A control plane that dies at any moment from
+ * here on leaves a machine of which the next one cannot tell whether it went back already. So the
+ * row says first that all commands of the runner are to be forgotten, then the machine goes back,
+ * and the caller is answered when they are forgotten and the row says so. */
 struct back_call {
-    struct sandbox *sb;
     char id[PLAN_SNAPSHOT_SIZE];
+    struct error err; /* what the caller will hear */
     snapshot_fn cb;
     void *data;
 };
@@ -435,26 +440,55 @@ static void back_finish(struct sandbox *sb, const struct error *err)
     snapshot_end(sb);
 }
 
+static void record_forgetting(struct sandbox *sb, bool forgets, store_done_fn on_durable)
+{
+    sb->forget_on_record = forgets;
+    sandbox_ref(sb);
+    if (persist_wants_sandbox(sb))
+        persist_sandbox(sb, on_durable, sb);
+    else
+        on_durable(sb, NULL);
+}
+
+/* Nothing is left to be forgotten. A row that says otherwise costs no more than the commands of the
+ * sandbox, at the end of this control plane. */
+static void on_settled(void *data, const struct error *err)
+{
+    struct sandbox *sb = data;
+    if (err)
+        log_warn("the row of a sandbox cannot be written sandbox=%s: %s", sb->id, err->message);
+    sb->forgets = false;
+    if (sb->back) {
+        struct error told = sb->back->err;
+        back_finish(sb, error_is_set(&told) ? &told : NULL);
+        if (!sb->runner && sb->state == SANDBOX_READY)
+            sandbox_break(sb, error_is_set(&told) ? told.message : "its runner is gone");
+    }
+    sandbox_ready_when_settled(sb);
+    sandbox_unref(sb);
+}
+
 /* The machine is another one. Its runner says what it remembers, which is nothing of ours. */
 static void on_back(void *data, const struct error *err, uint64_t bytes, int runner_fd)
 {
     struct sandbox *sb = data;
     const struct manager_options *o = &sb->manager->options;
-    struct error gone = {0};
     (void)bytes;
+    fault_point("snapshot.back");
     if (!sb->back || err || sb->state != SANDBOX_READY) {
         fd_close(&runner_fd);
-        if (!err)
-            error_set(&gone, ERROR_CONFLICT, 0, "sandbox %s ended while it was restored", sb->id);
+        if (sb->back && err)
+            sb->back->err = *err;
+        else if (sb->back)
+            error_set(&sb->back->err, ERROR_CONFLICT, 0, "sandbox %s ended while it was restored",
+                      sb->id);
         if (sb->back)
-            back_finish(sb, err ? err : &gone);
-        if (!sb->runner && sb->state == SANDBOX_READY)
-            sandbox_break(sb, err ? err->message : gone.message);
+            record_forgetting(sb, false, on_settled);
         sandbox_unref(sb);
         return;
     }
     runner_close(steal_ptr(sb->runner));
-    sb->runner_ended = false;
+    sb->runner_ended = sb->returning = false;
     sb->forgets = true;
     exec_fail_all(sb, EXEC_CANCELED, false, "the sandbox was restored from a snapshot");
     gateway_streams_free(sb);
@@ -469,13 +503,12 @@ static void on_back(void *data, const struct error *err, uint64_t bytes, int run
     sandbox_unref(sb);
 }
 
+/* A callback of an exec that was ended may have deleted the sandbox. */
 void snapshot_on_forgotten(struct sandbox *sb)
 {
-    sb->forgets = false;
-    if (sb->back)
-        back_finish(sb, NULL);
-    else
-        sandbox_ready_when_settled(sb);
+    fault_point("snapshot.forgotten");
+    if (sb->state == SANDBOX_CREATING || sb->state == SANDBOX_READY)
+        record_forgetting(sb, false, on_settled);
 }
 
 void snapshot_on_end(struct sandbox *sb, const char *why)
@@ -487,22 +520,46 @@ void snapshot_on_end(struct sandbox *sb, const char *why)
     back_finish(sb, &err);
 }
 
+static int check_running(const struct sandbox *sb, struct error *err)
+{
+    bool runs = sb->state == SANDBOX_READY && !sb->paused && !sb->pausing && sb->instance;
+    return runs ? 0 : error_set(err, ERROR_CONFLICT, 0, "sandbox %s is not running", sb->id);
+}
+
+static void on_forgetting_recorded(void *data, const struct error *err)
+{
+    struct sandbox *sb = data;
+    fault_point("snapshot.back-recorded");
+    if (!sb->back) {
+        sandbox_unref(sb);
+        return;
+    }
+    if (err)
+        error_set(&sb->back->err, ERROR_NO_SPACE, 0, "the restore cannot be recorded: %s",
+                  err->message);
+    if (err || check_running(sb, &sb->back->err) < 0) {
+        record_forgetting(sb, false, on_settled);
+        sandbox_unref(sb);
+        return;
+    }
+    sb->ops->go_back(sb->instance, sb->back->id, on_back, sb);
+}
+
 static void on_loaded(void *data, const struct error *err, uint64_t bytes, int runner_fd)
 {
     struct sandbox *sb = data;
     struct error copy = {0};
     (void)bytes;
     (void)runner_fd;
-    if (!err && (sb->state != SANDBOX_READY || sb->paused || sb->pausing || !sb->instance))
-        error_set(&copy, ERROR_CONFLICT, 0, "sandbox %s is not running", sb->id);
-    if (!sb->back || err || error_is_set(&copy)) {
-        if (sb->back)
-            back_finish(sb, err ? err : &copy);
-        sandbox_unref(sb);
-        return;
+    if (!err && check_running(sb, &copy) < 0)
+        err = &copy;
+    if (sb->back && err) {
+        back_finish(sb, err);
+    } else if (sb->back) {
+        sb->returning = true;
+        record_forgetting(sb, true, on_forgetting_recorded);
     }
-    sb->returning = true;
-    sb->ops->go_back(sb->instance, sb->back->id, on_back, sb);
+    sandbox_unref(sb);
 }
 
 void sandbox_go_back(struct sandbox *sb, const struct snapshot *k, snapshot_fn cb, void *data)
@@ -517,7 +574,7 @@ void sandbox_go_back(struct sandbox *sb, const struct snapshot *k, snapshot_fn c
         return;
     }
     sb->back = new0(struct back_call);
-    *sb->back = (struct back_call){.sb = sb, .cb = cb, .data = data};
+    *sb->back = (struct back_call){.cb = cb, .data = data};
     memcpy(sb->back->id, k->id, sizeof(sb->back->id));
     snapshot_begin(sb);
     sb->ops->load(sb->manager->options.host, k->id, on_loaded, sandbox_ref(sb));

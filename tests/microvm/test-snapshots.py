@@ -119,6 +119,37 @@ def test_a_sandbox_goes_back():
     check({"fork", "snapshot", "restore"} <= set(done), done)
 
 
+@test("a control plane that is killed while a sandbox goes back leaves no command that goes on under another's record")
+def test_killed_while_going_back():
+    # Once before the machine has gone back, once behind it, and once when its commands are forgotten.
+    faults = "snapshot.back-recorded:1:1,snapshot.back:1:2,snapshot.forgotten:1:3"
+    with Daemon("--debug-endpoints", *FLAGS, runtime="microvm", env={"MAS_FAULT": faults}) as daemon:
+        sb = box(daemon)
+        script = "i=0; while :; do i=$((i + 1)); echo line $i; echo $i > /workspace/count; sleep 0.2; done"
+        lines = lambda: int(sb.sh("cat /workspace/count")["stdout"] or 0)
+        for name in ("before", "between", "after"):
+            e = daemon.post(sb.path + "/exec", {"command": ["sh", "-c", script], "async": True}).json["exec_id"]
+            wait_for(lambda: lines() > 3, "it prints")
+            equal(post(sb.path + "/snapshot", {"name": name}, daemon).status, 201)
+            n = lines()
+            wait_for(lambda: lines() > n + 3, "it prints more than the snapshot's has")
+            try:
+                post(sb.path + "/restore", {"snapshot": name}, daemon)
+            except OSError:
+                pass  # there is no answer any more
+            ready = lambda: daemon.get(sb.path).status == 200 and daemon.post(sb.path + "/exec", {"command": ["true"]}).status == 200
+            wait_for(ready, "another control plane, which has the sandbox", WAIT)
+            v = daemon.get(f"{sb.path}/execs/{e}").json
+            check(v["status"] == "canceled" and "restored" in json.dumps(v), v)
+
+            n = lines()
+            time.sleep(1)
+            equal(lines(), n, "no command of that machine goes on")
+            sb.sh("rm /workspace/count")
+            equal(daemon.delete("/v1/snapshots/" + name).status, 200)
+
+
+
 def rooms():
     """What the groups of the machines that run may use."""
     warden, limits = d.get("/v1/status").json["warden_pid"], []
