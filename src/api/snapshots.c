@@ -132,13 +132,17 @@ static void on_forked(void *data, struct sandbox *const *copies, size_t n, const
     api_reply(req, 201, json_pack("{s:o}", "sandboxes", list));
 }
 
-/* Each copy is a sandbox that is made: its network is asked for again. */
+/* Each copy is a sandbox that is made: its image and its network are asked for again. */
 static int admit_copies(struct api_request *req, const struct spec *spec,
                         struct sandbox_maker *ret_by, struct error *err)
 {
     struct gate *gate = req->services->gate;
-    int r =
-        gate_check_network(gate, req->who, spec->runtime, spec->network ? spec->hosts : NULL, err);
+    int r = spec->image
+                ? gate_check_image(gate, req->who, spec->image_names, spec->image_digest, err)
+                : 0;
+    r = r < 0 ? r
+              : gate_check_network(gate, req->who, spec->runtime,
+                                   spec->network ? spec->hosts : NULL, err);
     r = r < 0 ? r : gate_check_network(gate, req->who, spec->runtime, spec->cidrs, err);
     return r < 0 ? r : network_admit(gate, req->who, spec, ret_by, err);
 }

@@ -20,7 +20,8 @@ struct args {
         *cache_pvc_access_mode;
     const char *roles, *expires, *state_dir, *key, *checkpoint;
     const char *tool, *line, *path, *write, *host, *policy, *out;
-    const char *reason, *status, *session, *duration, *name, *format, *since, *type, *user, *root;
+    const char *reason, *status, *session, *duration, *name, *format, *since, *type, *user, *root,
+        *owner;
     /* Lists are NULL when not given; their strings are borrowed. */
     char **env, **allow_host, **deny_host, **limit, **accept_weaker, **file, **quota, **skip;
     long timeout; /* seconds; 0 when not given */

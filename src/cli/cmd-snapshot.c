@@ -39,7 +39,7 @@ static int snapshot_create(const struct args *a, struct session *s, struct sbx_e
 
 static int snapshot_ls(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    static const char *const titles[] = {"NAME", "SANDBOX", "RUNTIME", "SIZE", "CREATED"};
+    static const char *const titles[] = {"NAME", "SANDBOX", "RUNTIME", "SIZE", "CREATED", "OWNER"};
     _cleanup_json_ json_t *answer = NULL;
     struct table t;
     size_t i;
@@ -51,8 +51,8 @@ static int snapshot_ls(const struct args *a, struct session *s, struct sbx_error
     table_init(&t, ELEMENTS(titles), titles);
     json_array_foreach(json_object_get(answer, "snapshots"), i, k)
     {
-        char *cells[] = {cell(k, "name"), cell(k, "sandbox"), cell(k, "runtime"), size_cell(k),
-                         cell(k, "created_at")};
+        char *cells[] = {cell(k, "name"), cell(k, "sandbox"),    cell(k, "runtime"),
+                         size_cell(k),    cell(k, "created_at"), cell(k, "owner")};
         table_add(&t, cells);
     }
     table_print(&t);
@@ -62,7 +62,9 @@ static int snapshot_ls(const struct args *a, struct session *s, struct sbx_error
 static int snapshot_rm(const struct args *a, struct session *s, struct sbx_error *err)
 {
     _cleanup_json_ json_t *answer = NULL;
-    _cleanup_free_ char *path = sbx_path_format("/v1/snapshots/%s", a->rest[0]);
+    _cleanup_free_ char *path =
+        a->owner ? sbx_path_format("/v1/snapshots/%s?owner=%s", a->rest[0], a->owner)
+                 : sbx_path_format("/v1/snapshots/%s", a->rest[0]);
     return session_call(s, "DELETE", path, NULL, &answer, err) < 0 ? -1 : (puts("deleted"), 0);
 }
 
@@ -110,7 +112,13 @@ static const struct command snapshot_commands[] = {
     {.name = "snapshot rm",
      .usage = "NAME",
      .summary = "Remove a snapshot",
-     .options = OPTIONS(OPTIONS_CONNECTION),
+     .details = "A key that may see all sandboxes can remove those of every key, also of one that "
+                "was revoked.",
+     .options =
+         OPTIONS(OPTIONS_CONNECTION,
+                 OPTION("owner", owner, "KEY",
+                        "The key whose snapshot it is, as 'snapshot ls' shows it; '' for one that "
+                        "was made before there was a key. Needed where several have that name.")),
      .min_rest = 1,
      .max_rest = 1,
      .run_connected = snapshot_rm},

@@ -115,6 +115,23 @@ def test_log_and_api():
     equal(shared.sh("echo well")["stdout"], "well\n")
 
 
+@test("the file of a console goes with its sandbox, and stays where the machine ended by itself")
+def test_logs_go():
+    sb = box(d)
+    path = f"{place}/{sb.id}.log"
+    check(os.path.exists(path), "it is there")
+    equal(sb.delete().status, 200)
+    wait_for(lambda: not os.path.exists(path), "it is gone")
+    before = set(emulators())
+    sb = box(d)
+    path = f"{place}/{sb.id}.log"
+    (own,) = set(emulators()) - before
+    os.kill(own, signal.SIGKILL)
+    wait_for(lambda: d.get(sb.path).json["state"] == "crashed", "it has crashed")
+    check(os.path.exists(path), "it says why")
+    equal(sb.delete().status, 200)
+
+
 CLIENT = os.path.join(BUILD, "mas-toolrunner-client")
 
 

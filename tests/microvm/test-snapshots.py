@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from guarded import Guarded
 from masd import *
 
 BOOT_S = 240  # on a busy host, by software emulation
@@ -273,6 +274,18 @@ def test_timed_rules_are_not_copied():
             check("always.example" in rules and "once.example" not in rules, rules)
 
 
+@full("copies of a machine whose image is denied by now are not made")
+def test_copies_of_a_denied_image():
+    head = "version: 1\ndefault: allow\nrules:\n"
+    flags = ("--create-ready-timeout", f"{BOOT_S}s")
+    with Guarded(head + "  - {id: none, verdict: deny, image: other}\n", *flags, runtime="microvm") as guarded:
+        sb = box(guarded, image="default")
+        guarded.replace(head + "  - {id: no-more, verdict: deny, image: default}\n")
+        a = guarded.request("POST", sb.path + "/fork", {}, timeout=WAIT)
+        check(a.status == 403 and "no-more" in a.body.decode(), a)
+        equal(len(guarded.get("/v1/sandboxes").json["sandboxes"]), 1)
+
+
 @test("snapshots that belong to no key any more are an operator's to remove")
 def test_operators_remove_snapshots():
     for k in d.get("/v1/snapshots").json["snapshots"]:
@@ -293,7 +306,14 @@ def test_operators_remove_snapshots():
     a = d.request("GET", "/v1/snapshots", headers=keys["operator"])
     equal([(k["name"], k["owner"]) for k in a.json["snapshots"]], [("left", "")])
     equal(d.request("DELETE", "/v1/snapshots/left?owner=key_other", headers=keys["operator"]).status, 404)
-    equal(d.request("DELETE", "/v1/snapshots/left", headers=keys["operator"]).status, 200)
+
+    def sbx(*words):
+        return subprocess.run([SBX, *words, "-addr", f"http://127.0.0.1:{d.port}", "-token", d.token], capture_output=True, text=True)
+    check("OWNER" in sbx("snapshot", "ls").stdout, "whose they are")
+    p = sbx("snapshot", "rm", "-owner", "key_other", "left")
+    check(p.returncode != 0 and "left" in p.stderr, p)
+    p = sbx("snapshot", "rm", "-owner", "", "left")
+    equal((p.returncode, p.stdout), (0, "deleted\n"), p)
     equal(saved_files(), [])
 
 

@@ -67,8 +67,15 @@ static void test_merging(void)
     ok(load("a", 3) == 0 && n_loads() == 0, "it is not read again");
 }
 
+static void settle(const char *name, int n)
+{
+    while (n-- > 0)
+        vm_loaded_settle(&h, name);
+}
+
 static void test_limit(void)
 {
+    settle("a", 3);
     ok(load("b", 4) == -EINPROGRESS && load("c", 5) == -EINPROGRESS &&
            load("d", 6) == -EINPROGRESS && vm_loaded_find(&h, "a"),
        "as many as there is room for");
@@ -85,20 +92,32 @@ static void test_limit(void)
     ok(vm_loaded_find(&h, "b") && vm_loaded_find(&h, "c") && vm_loaded_find(&h, "d") &&
            vm_loaded_find(&h, "e"),
        "all are kept");
-    ok(load("f", 10) == -EINPROGRESS && !vm_loaded_find(&h, "b"), "the oldest makes way");
+    ok(load("f", 10) == -EAGAIN && strstr(reply.message, "try again"),
+       "none makes way before it is used: %s", reply.message);
+    settle("c", 1);
+    settle("e", 1);
+    ok(load("f", 10) == -EINPROGRESS && !vm_loaded_find(&h, "c") && vm_loaded_find(&h, "b"),
+       "the oldest of those that were used makes way");
     finish_loads();
-    ok(next_answer().tag == 10 && vm_loaded_find(&h, "c") && vm_loaded_find(&h, "f"), "later");
+    ok(next_answer().tag == 10 && vm_loaded_find(&h, "d") && vm_loaded_find(&h, "f"), "later");
+    ok(load("a", 15) == -EAGAIN && vm_loaded_find(&h, "e"), "two requests have one to use twice");
+    settle("e", 1);
+    settle("b", 1);
+    ok(load("a", 15) == -EINPROGRESS && !vm_loaded_find(&h, "b"), "and then it may go, too");
+    finish_loads();
+    ok(next_answer().tag == 15, "its answer");
+    vm_loads_abandon(&w);
 }
 
 static void test_removal(void)
 {
-    ok(load("a", 11) == -EINPROGRESS, "one is being read");
-    vm_saved_drop(&w, "a");
-    ok(load("a", 12) == -ESTALE, "and removed: it is not there to be waited for");
+    ok(load("c", 11) == -EINPROGRESS, "one is being read");
+    vm_saved_drop(&w, "c");
+    ok(load("c", 12) == -ESTALE, "and removed: it is not there to be waited for");
     finish_loads();
     struct plan_reply r = next_answer();
     ok(r.tag == 11 && r.error == ESTALE && strstr(r.message, "removed"), "its answer says so");
-    ok(!vm_loaded_find(&h, "a"), "nothing of it is kept");
+    ok(!vm_loaded_find(&h, "c"), "nothing of it is kept");
 }
 
 static void test_abandoned(void)

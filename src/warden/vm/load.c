@@ -5,8 +5,11 @@
  * copy of one is made at once.
  *
  * Each is as large as a guest's memory, so those that are being read and those that are kept are
- * VM_LOADED_MAX together: one that is kept makes way, and when as many are being read, the next is
- * refused. Who asks for one that is being read waits for that. */
+ * VM_LOADED_MAX together: one that is kept makes way for the next. One of which the control plane
+ * has been told that it is there does not, until the sandbox has gone back to it or, where copies
+ * are made of it, until it is dropped: that promise lasts PROMISE_MAX_MS, because the control plane
+ * does not say when it gives up in between. When none can make way, the next is refused. Requests
+ * for one that is being read wait for that. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -21,11 +24,14 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/helper.h"
 #include "warden/control.h"
 #include "warden/state.h"
 #include "warden/vm/vm.h"
+
+#define PROMISE_MAX_MS 60000
 
 struct vm_load {
     struct list node; /* in vm_host.loads */
@@ -75,13 +81,36 @@ void vm_loaded_drop(struct vm_host *h, const char *name)
     }
 }
 
-/* The one that was used longest ago. NULL: there is none. */
+static void loaded_promise(struct vm_host *h, const char *name, size_t n)
+{
+    for (size_t i = 0; i < ELEMENTS(h->loaded); i++) {
+        struct vm_loaded *l = &h->loaded[i];
+        if (!n || strcmp(l->name, name) != 0)
+            continue;
+        l->promised += (unsigned)n;
+        l->promised_until_ms = clock_mono_ms() + PROMISE_MAX_MS;
+    }
+}
+
+void vm_loaded_settle(struct vm_host *h, const char *name)
+{
+    for (size_t i = 0; i < ELEMENTS(h->loaded); i++)
+        if (strcmp(h->loaded[i].name, name) == 0 && h->loaded[i].promised)
+            h->loaded[i].promised--;
+}
+
+static bool is_promised(const struct vm_loaded *l)
+{
+    return l->promised && clock_mono_ms() < l->promised_until_ms;
+}
+
+/* The one that was used longest ago, of those that may go. NULL: there is none. */
 static struct vm_loaded *find_oldest(struct vm_host *h)
 {
     struct vm_loaded *oldest = NULL;
     for (size_t i = 0; i < ELEMENTS(h->loaded); i++) {
         struct vm_loaded *l = &h->loaded[i];
-        if (l->name[0] && (!oldest || l->used < oldest->used))
+        if (l->name[0] && !is_promised(l) && (!oldest || l->used < oldest->used))
             oldest = l;
     }
     return oldest;
@@ -90,15 +119,17 @@ static struct vm_loaded *find_oldest(struct vm_host *h)
 /* For one more that is read. */
 static int make_room(struct vm_host *h)
 {
-    size_t n = 0, n_loaded = 0;
+    size_t n = 0;
     list_for_each(l, &h->loads, struct vm_load, node)
         n++;
-    if (n >= VM_LOADED_MAX)
-        return -EAGAIN;
     for (size_t i = 0; i < ELEMENTS(h->loaded); i++)
-        n_loaded += h->loaded[i].name[0] != 0;
-    if (n + n_loaded >= VM_LOADED_MAX)
-        loaded_close(find_oldest(h));
+        n += h->loaded[i].name[0] != 0;
+    if (n < VM_LOADED_MAX)
+        return 0;
+    struct vm_loaded *oldest = find_oldest(h);
+    if (!oldest)
+        return -EAGAIN;
+    loaded_close(oldest);
     return 0;
 }
 
@@ -179,6 +210,7 @@ static void on_loaded(int sock, uint32_t events, void *data)
     bool whole = fd_recv_msg(sock, &error, sizeof(error), fds) == sizeof(error) && fds[1] >= 0;
     if (whole && !l->dropped)
         keep_loaded(h, l->name, fd_steal(&fds[0]), fd_steal(&fds[1]));
+    loaded_promise(h, l->name, l->n_tags);
     for (size_t i = 0; i < FD_PASS_MAX; i++)
         fd_close(&fds[i]);
     list_remove(&l->node); /* an answer may end in vm_loads_abandon(), which is not for this one */
@@ -220,8 +252,10 @@ int vm_load(struct warden *w, const struct plan *p, struct plan_reply *reply)
     struct vm_host *h = w->hosts[CELL_VM];
     if (!h || h->saved_fd < 0)
         return -EOPNOTSUPP;
-    if (vm_loaded_find(h, p->snapshot))
+    if (vm_loaded_find(h, p->snapshot)) {
+        loaded_promise(h, p->snapshot, 1);
         return 0;
+    }
     list_for_each(l, &h->loads, struct vm_load, node) {
         if (!l->dropped && strcmp(l->name, p->snapshot) == 0) {
             load_add_tag(l, p->tag);
@@ -236,7 +270,8 @@ int vm_load(struct warden *w, const struct plan *p, struct plan_reply *reply)
     }
     if (make_room(h) < 0) {
         snprintf(reply->message, sizeof(reply->message),
-                 "%d snapshots are being read into memory already; try again", VM_LOADED_MAX);
+                 "%d snapshots are being read into memory, or are there to be used next; try again",
+                 VM_LOADED_MAX);
         return -EAGAIN;
     }
     return load_start(w, p, memory, state);
@@ -249,6 +284,8 @@ void vm_loads_abandon(struct warden *w)
         return;
     list_for_each(l, &h->loads, struct vm_load, node)
         l->n_tags = 0;
+    for (size_t i = 0; i < ELEMENTS(h->loaded); i++)
+        h->loaded[i].promised = 0;
 }
 
 void vm_loaded_done(struct vm_host *h)

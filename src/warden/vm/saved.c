@@ -381,7 +381,7 @@ int vm_save(struct cell *s, const struct plan *p, struct plan_reply *reply)
     return r;
 }
 
-int vm_go_back(struct cell *s, const struct plan *p, struct plan_reply *reply)
+static int return_start(struct cell *s, const struct plan *p, struct plan_reply *reply)
 {
     struct vm_host *h = s->warden->hosts[CELL_VM];
     int fds[VM_SAVED_SHAPE], disk = -1;
@@ -408,5 +408,12 @@ int vm_go_back(struct cell *s, const struct plan *p, struct plan_reply *reply)
         s->order.origin = VM_COPIED;
     }
     fd_close(&disk);
+    return r;
+}
+
+int vm_go_back(struct cell *s, const struct plan *p, struct plan_reply *reply)
+{
+    int r = return_start(s, p, reply);
+    vm_loaded_settle(s->warden->hosts[CELL_VM], p->snapshot);
     return r;
 }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machine's sockets and files on the host, where the operator named them: made here, because
- * only the warden sees the host's paths, and served by mas-vmm (vmm/lines.c, relay.c, outlet.c). */
+ * only the warden sees the host's paths, and served by mas-vmm (vmm/lines.c, relay.c, outlet.c).
+ *
+ * What has the machine's id in its name goes with the machine, or there would be more of them from
+ * day to day. But the console of a machine that ended by itself says why, so its files are left
+ * until as many others have ended so. A file without the id is the operator's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -85,8 +89,19 @@ static int announce_socket(struct cell *s, struct vm_socket *k, const char *patt
     return announce(s, fd, what);
 }
 
+static void keep_own_file(struct vm_own_file *f, const char *path, int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return;
+    snprintf(f->path, sizeof(f->path), "%s", path);
+    f->device = st.st_dev;
+    f->inode = st.st_ino;
+}
+
 /* Appended to, and never through a link that others may have made. */
-static int announce_file(struct cell *s, const char *pattern, const char *what)
+static int announce_file(struct cell *s, struct vm_own_file *f, const char *pattern,
+                         const char *what)
 {
     const int flags =
         O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -100,6 +115,8 @@ static int announce_file(struct cell *s, const char *pattern, const char *what)
     int fd = open(path, flags, 0600);
     r = fd < 0 ? -errno : 0;
     enter(s->warden->own_ns_fd);
+    if (r >= 0 && strstr(pattern, MACHINE_ID))
+        keep_own_file(f, path, fd);
     return announce(s, r < 0 ? r : fd, what);
 }
 
@@ -107,8 +124,8 @@ int vm_socket_announce(struct cell *s)
 {
     const struct vm_host *h = s->warden->hosts[CELL_VM];
     struct vm_cell *v = container_of(s, struct vm_cell, cell);
-    int r = announce_file(s, h->machine.log_path, CHANNEL_LOG);
-    r = r < 0 ? r : announce_file(s, h->machine.metrics_path, CHANNEL_METRICS);
+    int r = announce_file(s, &v->log, h->machine.log_path, CHANNEL_LOG);
+    r = r < 0 ? r : announce_file(s, &v->metrics, h->machine.metrics_path, CHANNEL_METRICS);
     r = r < 0 ? r : announce_socket(s, &v->api, h->machine.api_socket, CHANNEL_API);
     return r < 0 ? r : announce_socket(s, &v->vsock, h->machine.uds_path, CHANNEL_LISTENER);
 }
@@ -125,9 +142,38 @@ static void end_socket(const struct cell *s, struct vm_socket *k)
     k->path[0] = 0;
 }
 
+/* In the host view. What has taken its name since is another's. */
+static void remove_own_file(struct vm_own_file *f)
+{
+    struct stat st;
+    if (f->path[0] && lstat(f->path, &st) == 0 && S_ISREG(st.st_mode) && st.st_dev == f->device &&
+        st.st_ino == f->inode)
+        unlink(f->path);
+    f->path[0] = 0;
+}
+
+static void end_file(struct cell *s, struct vm_own_file *f)
+{
+    struct vm_host *h = s->warden->hosts[CELL_VM];
+    struct vm_own_file *place = &h->left_files[h->n_left_files % VM_LEFT_FILES_MAX];
+    if (!f->path[0])
+        return;
+    enter(s->warden->host_ns_fd);
+    if (s->killed) {
+        remove_own_file(f);
+    } else {
+        remove_own_file(place); /* the oldest makes way */
+        *place = *f;
+        h->n_left_files++;
+    }
+    enter(s->warden->own_ns_fd);
+}
+
 void vm_socket_end(struct cell *s)
 {
     struct vm_cell *v = container_of(s, struct vm_cell, cell);
+    end_file(s, &v->log);
+    end_file(s, &v->metrics);
     end_socket(s, &v->api);
     end_socket(s, &v->vsock);
 }

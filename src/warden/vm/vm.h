@@ -56,7 +56,9 @@ struct vm_file_id {
 struct vm_loaded {
     char name[PLAN_SNAPSHOT_SIZE]; /* "": none */
     int memory_fd, state_fd;
-    uint64_t used; /* vm_host.loaded_uses when it was used last */
+    uint64_t used;             /* vm_host.loaded_uses when it was used last */
+    unsigned promised;         /* answers that it is there, of which no use was made yet */
+    int64_t promised_until_ms; /* by the monotonic clock: they count no longer than this */
 };
 
 /* The files of a saved machine (saved.c). */
@@ -87,7 +89,20 @@ struct vm_work {
     struct ledger_entry claim;
 };
 
+/* A file on the host that one machine writes (log_path, metrics_path), where its name has the id.
+ */
+struct vm_own_file {
+    char path[MACHINE_PATH_SIZE + 64]; /* or "" */
+    dev_t device;
+    ino_t inode;
+};
+
+/* Files of machines that ended by themselves, which say why, so many are left; see socket.c. */
+#define VM_LEFT_FILES_MAX 64
+
 struct vm_host {
+    struct vm_own_file left_files[VM_LEFT_FILES_MAX];
+    size_t n_left_files; /* how many there ever were: a ring */
     struct vm_snapshot snapshots[VM_SNAPSHOTS_MAX];
     struct sock_fprog filter;      /* of sandboxes, in a guest */
     struct machine_config machine; /* the operator's, with one emulator chosen */
@@ -116,6 +131,7 @@ struct vm_cell {
         char path[MACHINE_SOCKET_SIZE]; /* on the host; or "" */
         ino_t inode;
     } vsock, api; /* the machine's, and that of its emulator's control */
+    struct vm_own_file log, metrics;
     struct vm_work work;
     struct vm_file_id emulator; /* as it was when the machine was started or put back */
     bool makes_shared;          /* pages of a file that others will map are charged to its group */
@@ -183,6 +199,8 @@ void vm_loaded_done(struct vm_host *h);
 /* NULL: it is not in memory. */
 const struct vm_loaded *vm_loaded_find(struct vm_host *h, const char *name);
 void vm_loaded_drop(struct vm_host *h, const char *name);
+/* The sandbox that one of the answers was for has gone back, or will not. */
+void vm_loaded_settle(struct vm_host *h, const char *name);
 int vm_load(struct warden *w, const struct plan *p, struct plan_reply *reply);
 void vm_loads_abandon(struct warden *w);
 
