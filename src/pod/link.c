@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -11,9 +12,11 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/helper.h"
 #include "proto/channel.h"
 
 #define DOOR_BACKLOG 16
+#define TLS_PROGRAM  "mas-link-tls"
 
 /* Of a link that was started again, the old name is still there. */
 static int link_listen(const char *path, int type, int backlog, mode_t mode)
@@ -33,12 +36,50 @@ static int link_listen(const char *path, int type, int backlog, mode_t mode)
     return r < 0 ? r : fd_steal(&fd);
 }
 
-static int link_await_runner(int listener)
+/* The program beside this one, in its directory. */
+static int link_find_tls(char *ret, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", ret, size);
+    if (n < 0)
+        return -errno;
+    while (n > 0 && ret[n - 1] != '/')
+        n--;
+    if ((size_t)n + sizeof(TLS_PROGRAM) > size)
+        return -ENAMETOOLONG;
+    memcpy(ret + n, TLS_PROGRAM, sizeof(TLS_PROGRAM));
+    return 0;
+}
+
+/* The lifeline's end of ours, which is readable once that program has ended. */
+static int link_start_tls(const struct link_options *o)
+{
+    char program[512];
+    int pair[2], r = link_find_tls(program, sizeof(program));
+    if (r < 0)
+        return r;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    _cleanup_close_ int ours = pair[0], its = pair[1];
+    pid_t pid = helper_fork(&its, 1);
+    if (pid != 0)
+        return pid < 0 ? (int)pid : fd_steal(&ours);
+    if (its == LINK_LIFELINE ? fd_set_cloexec(its, false) < 0 : dup2(its, LINK_LIFELINE) < 0)
+        _exit(126);
+    execl(program, TLS_PROGRAM, "--link", "--port", o->port, "--peer", o->peer, "--door",
+          o->door_path, (char *)NULL);
+    fprintf(stderr, "%s: %s\n", program, strerror(errno));
+    _exit(127);
+}
+
+static int link_await_runner(int listener, int lifeline)
 {
     for (;;) {
-        struct pollfd p = {.fd = listener, .events = POLLIN};
-        if (poll(&p, 1, -1) < 0 && errno != EINTR)
+        struct pollfd p[] = {{.fd = listener, .events = POLLIN},
+                             {.fd = lifeline, .events = POLLIN}};
+        if (poll(p, 2, -1) < 0 && errno != EINTR)
             return -errno;
+        if (p[1].revents)
+            return -ECHILD;
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
             return fd;
@@ -56,11 +97,13 @@ static void link_hand_over(int channel, int door)
         (void)fd_send_msg(channel, CHANNEL_CONNECTION, 1, &fd, 1);
 }
 
-static int link_pass_connections(int channel, int door)
+static int link_pass_connections(int channel, int door, int lifeline)
 {
     for (;;) {
-        struct pollfd p[] = {{.fd = channel, .events = POLLIN}, {.fd = door, .events = POLLIN}};
-        if (poll(p, 2, -1) < 0) {
+        struct pollfd p[] = {{.fd = channel, .events = POLLIN},
+                             {.fd = door, .events = POLLIN},
+                             {.fd = lifeline, .events = POLLIN}};
+        if (poll(p, 3, -1) < 0) {
             if (errno == EINTR)
                 continue;
             return -errno;
@@ -73,28 +116,34 @@ static int link_pass_connections(int channel, int door)
             if (n == 0 || errno == ECONNRESET)
                 return 0;
         }
+        if (p[2].revents)
+            return -ECHILD;
         if (p[1].revents)
             link_hand_over(channel, door);
     }
 }
 
-int link_serve(const char *channel_path, const char *door_path, const char **ret_what)
+int link_serve(const struct link_options *o, const char **ret_what)
 {
     *ret_what = "listen for connections";
-    _cleanup_close_ int door = link_listen(door_path, SOCK_STREAM, DOOR_BACKLOG, 0600);
+    _cleanup_close_ int door = link_listen(o->door_path, SOCK_STREAM, DOOR_BACKLOG, 0600);
     if (door < 0)
         return door;
+    *ret_what = "start " TLS_PROGRAM;
+    _cleanup_close_ int lifeline = o->port ? link_start_tls(o) : -1;
+    if (o->port && lifeline < 0)
+        return lifeline;
     *ret_what = "listen for the runner";
     /* Every user of the other container may connect: only the runner exists there by now. */
-    int listener = link_listen(channel_path, SOCK_SEQPACKET, 1, 0666);
+    int listener = link_listen(o->channel_path, SOCK_SEQPACKET, 1, 0666);
     if (listener < 0)
         return listener;
     *ret_what = "wait for the runner";
-    _cleanup_close_ int channel = link_await_runner(listener);
-    unlink(channel_path);
+    _cleanup_close_ int channel = link_await_runner(listener, lifeline);
+    unlink(o->channel_path);
     fd_close(&listener);
     if (channel < 0)
         return channel;
     *ret_what = "hand over connections";
-    return link_pass_connections(channel, door);
+    return link_pass_connections(channel, door, lifeline);
 }

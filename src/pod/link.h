@@ -13,13 +13,23 @@
  * no byte of it passes through the link, and a runner that was taken over finds nothing in the link
  * that reads what it sends: whatever comes back over the channel ends the link.
  *
+ * With --direct it starts a second program beside itself, mas-link-tls (pod/tls.h), which takes
+ * connections from the network and connects to the same door. Its end is the link's end: the key
+ * that the broker knows is gone with it.
+ *
  * Each connection replaces the one before, in the runner. When the link ends, the channel is
  * closed, and the runner ends with all of its commands; when the runner ends, so does the link. */
 #pragma once
 
-#define LINK_DOOR "/mas-link-door/socket"
+#define LINK_DOOR     "/mas-link-door/socket"
+#define LINK_LIFELINE 3 /* of mas-link-tls: a socket that nothing is sent over */
+
+struct link_options {
+    const char *channel_path, *door_path;
+    const char *port, *peer; /* of mas-link-tls; NULL: nothing comes from the network */
+};
 
 /* Serves until the runner is gone. 0, or -errno with *ret_what naming the step that failed. */
-int link_serve(const char *channel_path, const char *door_path, const char **ret_what);
+int link_serve(const struct link_options *o, const char **ret_what);
 /* Copies standard input to the runner and the runner to standard output, until either ends. */
 int link_attach(const char *door_path, const char **ret_what);

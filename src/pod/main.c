@@ -15,11 +15,13 @@
 #define EXIT_USAGE 2
 
 static const char help[] =
-    "mas-link --listen SOCKET [--door SOCKET]\n"
+    "mas-link --listen SOCKET [--door SOCKET] [--direct PORT --peer FINGERPRINT]\n"
     "mas-link --attach [--door SOCKET]\n"
     "The way into a sandbox that is a pod: takes the runner's channel once, and hands every\n"
     "connection of the control plane over to it. Runs in a container of its own.\n"
     "  --listen SOCKET   where the runner connects, once; in a directory that both containers have\n"
+    "  --direct PORT     take connections from the network, too, by mas-link-tls beside this program\n"
+    "  --peer FINGERPRINT   sha256: and 64 digits, of the public key that may connect there\n"
     "  --attach          connect standard input and output to the runner\n"
     "  --door SOCKET     where --attach finds the link (" LINK_DOOR ");\n"
     "                    in a directory that only the link's container has\n"
@@ -47,17 +49,23 @@ int main(int argc, char **argv)
 {
     static const struct option options[] = {
         {"listen", required_argument, NULL, 'l'}, {"attach", no_argument, NULL, 'a'},
-        {"door", required_argument, NULL, 'd'},   {"help", no_argument, NULL, 'h'},
+        {"door", required_argument, NULL, 'd'},   {"direct", required_argument, NULL, 'p'},
+        {"peer", required_argument, NULL, 'k'},   {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'v'},      {0}};
-    const char *channel = NULL, *door = LINK_DOOR, *what = "";
+    struct link_options o = {.door_path = LINK_DOOR};
+    const char *what = "";
     bool attach = false;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (c == 'l')
-            channel = optarg;
+            o.channel_path = optarg;
         else if (c == 'a')
             attach = true;
         else if (c == 'd')
-            door = optarg;
+            o.door_path = optarg;
+        else if (c == 'p')
+            o.port = optarg;
+        else if (c == 'k')
+            o.peer = optarg;
         else if (c == 'v')
             return puts("mas-link " MAS_VERSION) < 0;
         else {
@@ -65,13 +73,14 @@ int main(int argc, char **argv)
             return c == 'h' ? EXIT_SUCCESS : EXIT_USAGE;
         }
     }
-    if (optind < argc || attach == (channel != NULL)) {
+    if (optind < argc || attach == (o.channel_path != NULL) || !o.port != !o.peer ||
+        (attach && o.port)) {
         fputs(help, stderr);
         return EXIT_USAGE;
     }
     log_setup("mas-link", LOG_INFO, false);
     link_protect();
-    int r = attach ? link_attach(door, &what) : link_serve(channel, door, &what);
+    int r = attach ? link_attach(o.door_path, &what) : link_serve(&o, &what);
     if (r == 0)
         return EXIT_SUCCESS;
     log_error("cannot go on step=\"%s\" error=\"%s\"", what, strerror(-r));

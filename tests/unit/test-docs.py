@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../docs"))
 import reference
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
-PAGES = {"mas-sandboxd": 8, "mas-engine": 8, "mas-intercept": 8, "mas-kube": 8, "mas-link": 8, "mas-oci": 8, "mas-warden": 8, "sbx": 1, "sandbox_agent": 1, "mas-tool-net": 1, "mas-toolrunner": 1,
+PAGES = {"mas-sandboxd": 8, "mas-engine": 8, "mas-intercept": 8, "mas-kube": 8, "mas-link": 8, "mas-link-tls": 8, "mas-oci": 8, "mas-warden": 8, "sbx": 1, "sandbox_agent": 1, "mas-tool-net": 1, "mas-toolrunner": 1,
          "mas-toolrunner-client": 1}
 OPTION = re.compile(r"(?<![\w-])--?([a-z][a-z0-9-]*)")
 

@@ -3,36 +3,13 @@
  * directory that both see, another one for the link alone. Connections come by mas-link --attach,
  * which is killed while a command prints.
  * Usage: test-pod-link MAS-LINK MAS-TOOLRUNNER */
-#include <stdio.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
-#include "tests/unit/runner-peer.h"
+#include "tests/unit/pod-programs.h"
 #include "tests/unit/tap.h"
-
-#define RUNNER_UID 100000
-#define LINK_UID   100001
-#define LINES      200000
 
 static char link_program[112], runner_program[112]; /* copies that every user can reach */
 static char dir[64], channel_path[96], door_dir[96], door_path[112], installed[112];
-
-static pid_t program_start(uid_t uid, int in_out, const char *const *argv)
-{
-    pid_t pid = fork();
-    if (pid != 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (in_out >= 0)
-        dup2(in_out, 0);
-    dup2(in_out >= 0 ? in_out : 2, 1);
-    close_range(3, ~0u, 0);
-    if (geteuid() == 0 && (setgid(uid) < 0 || setuid(uid) < 0))
-        _exit(126);
-    execv(argv[0], (char *const *)argv);
-    _exit(127);
-}
 
 static pid_t link_start(void)
 {
@@ -48,25 +25,6 @@ static pid_t runner_start(void)
         (const char *[]){installed, "--shared-uid", "--channel-socket", channel_path, NULL});
 }
 
-/* The end of a process within PEER_WAIT_MS; its wait status, or -1. */
-static int end_of(pid_t pid)
-{
-    int status = -1;
-    for (int64_t end = clock_mono_ms() + PEER_WAIT_MS; clock_mono_ms() < end; usleep(10000))
-        if (waitpid(pid, &status, WNOHANG) == pid)
-            return status;
-    return -1;
-}
-
-static bool exists_within(const char *path, bool wanted)
-{
-    struct stat st;
-    for (int64_t end = clock_mono_ms() + PEER_WAIT_MS; clock_mono_ms() < end; usleep(10000))
-        if ((lstat(path, &st) == 0) == wanted)
-            return true;
-    return false;
-}
-
 /* A connection by a process of its own, as the cluster starts one. */
 static pid_t peer_attach(struct peer *p)
 {
@@ -75,32 +33,8 @@ static pid_t peer_attach(struct peer *p)
     pid_t pid = program_start(
         LINK_UID, pair[1], (const char *[]){link_program, "--attach", "--door", door_path, NULL});
     close(pair[1]);
-    fd_close(&p->fd);
-    p->fd = pair[0];
-    p->eof = p->preface = p->hello_ok = p->goodbye = false;
-    p->n_states = 0;
-    strbuf_reset(&p->in);
-    strbuf_reset(&p->out);
-    peer_hello(p, 1);
+    peer_take(p, pair[0]);
     return pid;
-}
-
-static void peer_init(struct peer *p)
-{
-    *p = (struct peer){.next_stream = 1, .next_request = 1, .fd = -1, .channel = -1};
-    strbuf_init(&p->in, 1 << 20);
-    strbuf_init(&p->out, 8 << 20);
-}
-
-static void peer_done(struct peer *p)
-{
-    fd_close(&p->fd);
-    for (size_t i = 0; i < p->n_execs; i++) {
-        strbuf_done(&p->execs[i].out[0]);
-        strbuf_done(&p->execs[i].out[1]);
-    }
-    strbuf_done(&p->in);
-    strbuf_done(&p->out);
 }
 
 static int connect_to(const char *path, int type)
@@ -127,20 +61,6 @@ static void check_install(void)
     pid = program_start(RUNNER_UID, -1,
                         (const char *[]){runner_program, "--install", "/proc/nowhere", NULL});
     ok(WEXITSTATUS(end_of(pid)) == EXIT_FAILURE, "a directory that is none is a failure");
-}
-
-/* Compares the numbers from 1 to LINES, one per line. */
-static bool is_counted(const struct strbuf *b)
-{
-    size_t at = 0;
-    for (unsigned i = 1; i <= LINES; i++) {
-        char line[16];
-        size_t n = (size_t)snprintf(line, sizeof(line), "%u\n", i);
-        if (b->len - at < n || memcmp(b->data + at, line, n) != 0)
-            return false;
-        at += n;
-    }
-    return at == b->len;
 }
 
 static void check_broken_connections(struct peer *p, pid_t attached)
@@ -245,14 +165,6 @@ static void check_ends(void)
     exists_within(channel_path, true);
     kill(link, SIGTERM);
     ok(end_of(link) == 0, "SIGTERM ends it while it waits");
-}
-
-static void copy_program(const char *from, const char *to)
-{
-    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(PEER_OUT_MAX);
-    _cleanup_close_ int fd = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
-    assert(fd >= 0 && fd_read_file_at(AT_FDCWD, from, &b) == 0);
-    assert(fd_write_all(fd, b.data, b.len) == 0 && fchmod(fd, 0755) == 0);
 }
 
 int main(int argc, char **argv)
