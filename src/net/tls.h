@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS as a pair of byte pipes; the only file of the folder that sees OpenSSL's SSL objects is
- * tls.c. */
+/* TLS as a pair of byte pipes; the only file of the server that sees OpenSSL's SSL objects is
+ * tls.c. (pin.h is no part of the server, and gives them to its callers.) */
 #pragma once
 
 #include <stddef.h>

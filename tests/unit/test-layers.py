@@ -32,7 +32,7 @@ CLAIMS = [
     ("src/identity/keys-internal.h", "*", r'#include "identity/keys-internal.h"',
      "identity/keys.c identity/keys-row.c identity/keys-secret.c identity/keys-rate.c"),
     ("src/net/admit.c", "net", r"--\w+->n_conns|n_conns(?:--|\+\+)", "net/admit.c"),
-    ("src/net/tls.h", "net", r"\bSSL_\w+\(|\bSSL \*", "net/tls.c"),
+    ("src/net/tls.h", "net", r"\bSSL_\w+\(|\bSSL \*", "net/tls.c net/pin.c net/pin.h"),
     ("src/sandbox/sandbox.h", "sandbox", r"->state = SANDBOX_", "sandbox/sandbox.c sandbox/sandbox-create.c"),
     ("src/sandbox/exec.c", "sandbox", r"(?:\br|result\.|e)(?:->)?status = ", "sandbox/exec.c sandbox/persist.c"),
     ("src/tool/run.h", "*", r"(?<!pid_t pid = )(?<!static pid_t )\bexec_start\(",
