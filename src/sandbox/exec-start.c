@@ -60,6 +60,7 @@ static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
     e->pty = spec->pty;
     e->argv = strv_copy(spec->argv);
     e->hosts = spec->hosts ? strv_copy(spec->hosts) : NULL;
+    e->bound = spec->bound ? strv_copy(spec->bound) : NULL;
     e->cwd = spec->cwd && *spec->cwd ? xstrdup(spec->cwd) : NULL;
     e->timeout_ms = spec->timeout_ms;
     e->started_ns = clock_real_ns();
@@ -190,7 +191,8 @@ struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct
 {
     struct manager *m = sb->manager;
     if (sandbox_check_ready(sb, err) < 0 || exec_spec_check_size(spec, err) < 0 ||
-        check_count(sb, err) < 0 || (spec->hosts && sandbox_check_own_proxy(sb, err) < 0))
+        check_count(sb, err) < 0 || (spec->hosts && sandbox_check_own_proxy(sb, err) < 0) ||
+        network_check_bound(sb, spec->bound, err) < 0)
         return NULL;
     struct exec *e = exec_new(sb, spec);
     if (send_spawn(e, spec, err) < 0) {

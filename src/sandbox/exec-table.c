@@ -43,6 +43,7 @@ void exec_unref(struct exec *e)
     free(e->sent);
     strv_free(e->argv);
     strv_free(e->hosts);
+    strv_free(e->bound);
     free(e->cwd);
     sandbox_unref(e->sandbox);
     free(e);

@@ -66,6 +66,8 @@ struct exec_spec {
     const struct exec_path *paths;
     size_t n_paths;
     char *const *hosts; /* what its network is narrowed to (gateway/rule.h); NULL: the sandbox's */
+    char *const *bound; /* all that it may reach, which its sandbox does not go beyond while it
+                           runs; NULL: it may reach what the sandbox may */
     const char *pins;   /* files that must be what was approved (toolrunner/pin.h); NULL: none */
     const struct exec_sink *sink;
     enum exec_on_limit on_limit;

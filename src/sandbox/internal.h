@@ -142,6 +142,7 @@ struct exec {
     bool block_output; /* at a limit of the journal, instead of cutting */
     char **argv;
     char **hosts; /* its network is narrowed to them, through a proxy of its own; NULL: it is not */
+    char **bound; /* its sandbox's network is not widened beyond them while it runs; NULL: it is */
     char *cwd;    /* as it was asked for, or NULL; for words about a failure */
     struct exec_result result;
     struct exec_start_wait *start_wait; /* answers that wait for its start; NULL: none */
@@ -328,6 +329,8 @@ char **network_keep_endless(char *const *texts);
 bool network_text_is_called(const char *text, const char *word);
 /* Takes both lists. */
 void network_set_rules(struct sandbox *sb, char **hosts, char **denied);
+/* Whether all that the sandbox may reach now is in bound, which may be NULL. ERROR_CONFLICT. */
+int network_check_bound(const struct sandbox *sb, char *const *bound, struct error *err);
 void network_write_row(struct sandbox *sb, network_change_fn fn, void *data);
 
 /* network-address.c: the part that is by address. */

@@ -164,6 +164,36 @@ int sandbox_check_own_proxy(const struct sandbox *sb, struct error *err)
     return 0;
 }
 
+/* --- calls that the sandbox's network suits as it is */
+
+int network_check_bound(const struct sandbox *sb, char *const *bound, struct error *err)
+{
+    if (!bound)
+        return 0;
+    _cleanup_strv_ char **now = network_keep_texts(sb->spec.hosts, NULL);
+    return gateway_hosts_cover(bound, now)
+               ? 0
+               : error_set(err, ERROR_CONFLICT, 0,
+                           "the network of sandbox %s was widened meanwhile, beyond the hosts of "
+                           "this call: make it again",
+                           sb->id);
+}
+
+/* Nothing holds such a call to its own hosts, because they were those of its sandbox at least. */
+static int check_bounds(const struct sandbox *sb, char *const *allow, struct error *err)
+{
+    if (!sb->spec.network || !allow || !*allow)
+        return 0;
+    list_for_each(e, &sb->running, struct exec, phase_node) {
+        if (e->bound && !gateway_hosts_cover(e->bound, allow))
+            return error_set(err, ERROR_CONFLICT, 0,
+                             "exec %s runs, whose policy has fewer hosts than that: the network of "
+                             "its sandbox is not widened beyond them before it has ended",
+                             e->id);
+    }
+    return 0;
+}
+
 /* --- changing */
 
 static bool list_has_called(char *const *texts, const char *word)
@@ -200,6 +230,7 @@ int sandbox_check_network(const struct sandbox *sb, const struct network_change 
     int r = addresses ? address_change_check(sb, c, err) : 0;
     r = r < 0 ? r : interceptor_check_rules(sb, c->allow, err);
     r = r < 0 ? r : interceptor_check_rules(sb, c->deny, err);
+    r = r < 0 ? r : check_bounds(sb, c->allow, err);
     return r < 0 ? r : check_dropped(sb, c, err);
 }
 

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/json-format.h"
 #include "base/log.h"
+#include "gateway/gateway-client.h"
 #include "sandbox/internal.h"
 #include "sandbox/owner.h"
 
@@ -294,13 +295,28 @@ static struct json_text format_exec(const struct exec *e, size_t max_argv, struc
     return t;
 }
 
+static void put_list(struct json_text *t, const char *name, char *const *texts)
+{
+    if (!texts)
+        return;
+    json_text_open(t, name, '[');
+    for (; *texts; texts++)
+        json_text_string(t, NULL, *texts);
+    json_text_close(t, ']');
+}
+
 char *persist_exec_tag(const struct exec *e)
 {
+    char *const none[] = {(char *)GATEWAY_HOST_NONE, NULL};
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(PROTO_TAG_MAX - 1);
     struct json_text t = format_exec(e, TAG_ARGV_MAX, &b);
-    if (json_text_end(&t, '}') < 0) { /* one very long argument: its id is what matters */
+    put_list(&t, "hosts", e->hosts);
+    put_list(&t, "bound", e->bound);
+    if (json_text_end(&t, '}') < 0) { /* too long: its id is what matters, and it reaches nothing */
         strbuf_reset(&b);
         t = format_exec(e, 0, &b);
+        put_list(&t, "hosts", e->hosts ? none : NULL);
+        put_list(&t, "bound", e->bound ? none : NULL);
         json_text_end(&t, '}');
     }
     return strbuf_steal(&b);
@@ -335,12 +351,8 @@ int persist_exec_format(const struct exec *e, struct strbuf *row)
     if (r < 0)
         return r;
     struct json_text t = format_exec(e, SIZE_MAX, row);
-    if (e->hosts) {
-        json_text_open(&t, "hosts", '[');
-        for (char *const *h = e->hosts; *h; h++)
-            json_text_string(&t, NULL, *h);
-        json_text_close(&t, ']');
-    }
+    put_list(&t, "hosts", e->hosts);
+    put_list(&t, "bound", e->bound);
     if (exec_is_done(e))
         put_result(&t, e);
     else if (e->result.status == EXEC_CANCELING)
@@ -416,6 +428,8 @@ int persist_exec_parse(const json_t *obj, struct exec *e, struct error *err)
         r = json_member_strv(obj, "argv", ARGV_MAX, &e->argv, err);
     if (r >= 0)
         r = json_member_strv(obj, "hosts", ARGV_MAX, &e->hosts, err);
+    if (r >= 0)
+        r = json_member_strv(obj, "bound", ARGV_MAX, &e->bound, err);
     if (r >= 0)
         r = json_member_object(obj, "result", &result, err);
     if (r < 0)

@@ -62,6 +62,14 @@ bool network_is_within(const struct spec *spec, const struct policy *policy)
     return !has_hosts(policy) || gateway_hosts_cover(policy->allowed_hosts, spec->hosts);
 }
 
+bool network_stays_within(const struct policy *own, const struct policy *policy)
+{
+    char *const all[] = {(char *)"*", NULL};
+    return !has_hosts(policy) || gateway_hosts_cover(policy->allowed_hosts, all) ||
+           (own && has_hosts(own) &&
+            gateway_hosts_cover(policy->allowed_hosts, own->allowed_hosts));
+}
+
 char **network_narrow(const struct policy *const *policies, size_t n)
 {
     char *const none[] = {(char *)GATEWAY_HOST_NONE, NULL};

@@ -39,3 +39,5 @@ char **network_narrow(const struct policy *const *policies, size_t n);
 
 /* Does the policy allow a command everything that the spec's network opens? */
 bool network_is_within(const struct spec *spec, const struct policy *policy);
+/* And everything that it can be widened to, of a sandbox with that policy of its own (or NULL)? */
+bool network_stays_within(const struct policy *own, const struct policy *policy);

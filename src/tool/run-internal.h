@@ -49,7 +49,7 @@ struct run {
     char **file_anchors;   /* the directory that each of files is held to; NULL: none */
     struct exec_spec spec; /* owns what it points to */
     struct exec_path *paths;
-    char **hosts; /* of spec.hosts; NULL: the network of its sandbox is not narrowed */
+    char **hosts; /* of spec.hosts or spec.bound; NULL: the network of its sandbox suits it */
     struct exec_sink sink;
 
     /* What the gate sees and says. */

@@ -65,8 +65,23 @@ static int narrow_network(struct run *run, const struct policy *const *policies,
     return 0;
 }
 
-static int check_box_network(struct run *run, const struct policy *const *policies, size_t n,
-                             struct error *err)
+/* A call that may use all that its sandbox may use now needs no proxy of its own. It is not reached
+ * by what the sandbox may use later: while it runs, the sandbox's network is widened no further
+ * than its policies go. */
+static void bind_network(struct run *run, const struct sandbox_policy *scope,
+                         const struct policy *const *policies, size_t n)
+{
+    bool stays = true;
+    for (size_t i = 0; i < n; i++)
+        stays = stays && network_stays_within(scope ? &scope->policy : NULL, policies[i]);
+    if (stays)
+        return;
+    run->hosts = network_narrow(policies, n);
+    run->spec.bound = run->hosts;
+}
+
+static int check_box_network(struct run *run, const struct sandbox_policy *scope,
+                             const struct policy *const *policies, size_t n, struct error *err)
 {
     const struct spec *box = run->one_shot ? &run->box : sandbox_spec(run->sandbox);
     if (!spec_has_network(box) || run->spec.builtin)
@@ -77,6 +92,8 @@ static int check_box_network(struct run *run, const struct policy *const *polici
     if (!within && run->one_shot)
         return gate_refuse(run->gate, &run->call, &run->decision, "request policy",
                            "Network of a policy cannot narrow the network of this sandbox", err);
+    if (!run->one_shot && within)
+        bind_network(run, scope, policies, n);
     if (!run->one_shot)
         return within ? 0 : narrow_network(run, policies, n, err);
     int r = gate_check_network(run->gate, &run->who, box->runtime, box->hosts, err);
@@ -101,7 +118,7 @@ int run_scope_begin(struct run *run, const struct gate_call *given,
     run->call.policies = policies;
     run->call.n_policies = n;
     int r = gate_begin(run->gate, &run->call, &run->decision, err);
-    r = r < 0 ? r : check_box_network(run, policies, n, err);
+    r = r < 0 ? r : check_box_network(run, scope, policies, n, err);
     run->call.policies = NULL;
     run->call.n_policies = 0;
     if (r < 0)

@@ -22,6 +22,8 @@ if os.environ.get("MAS_EGRESS_INSIDE") != "1":
     os.environ["MAS_EGRESS_INSIDE"] = "1"
     os.execvp("unshare", ["unshare", "--net", "--mount", sys.executable, os.path.abspath(__file__)] + sys.argv[1:])
 
+import contextlib  # noqa: E402
+import http.client  # noqa: E402
 import http.server  # noqa: E402
 import json  # noqa: E402
 import socketserver  # noqa: E402
@@ -252,6 +254,52 @@ def test_a_narrower_call_has_a_proxy_of_its_own():
         events = [json.loads(x) for x in d.get(f"/v1/sandboxes/{box}/network/log?limit=1000").body.splitlines()]
         denied = [e["data"] for e in events if e["type"] == "network.denied"]
         check(denied and all(e.get("exec_id", "").startswith("ex-") for e in denied), events)
+
+
+@test("MAS: a call is not reached by a widening of its sandbox beyond its own hosts, also where it began with all of them")
+def test_a_widening_does_not_reach_a_call():
+    both = {"Network": {"Enabled": True, "AllowedHosts": ["one.test", "other.test"]}}
+    with Daemon(config=OPEN) as d:
+        box = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "one.test"}]}}).json["id"]
+        line = "touch /workspace/runs; until [ -e /workspace/go ]; do sleep 0.1; done; for h in one two other; do curl -s -o /dev/null -w '%{http_code} ' -m 9 http://$h.test/; done"
+
+        def call():
+            with contextlib.suppress(OSError, http.client.HTTPException):  # the control plane is killed
+                d.post("/v1/sandbox/execute", {"sandbox_id": box, "tool": {"name": "shell", "args": {"command": line}}, "policy": both})
+
+        threading.Thread(target=call, daemon=True).start()
+        wait_for(lambda: d.get(f"/v1/sandboxes/{box}/files/stat?path=/workspace/runs").status == 200, "it runs")
+        widen = lambda host: d.request("PATCH", f"/v1/sandboxes/{box}/network", {"allow": [{"host": host, "ports": [80], "for": "10m"}]})
+        for _ in range(2):
+            a = widen("two.test")
+            check(a.status == 409 and "fewer hosts" in a.json["error"]["message"], a)
+            d.kill_control()
+        equal(widen("other.test").status, 200, "which its policy has")
+        equal(d.put(f"/v1/sandboxes/{box}/files/content?path=/workspace/go", b"").status, 200)
+        wait_for(lambda: d.get(f"/v1/sandboxes/{box}/execs").json["execs"][0]["status"] != "running", "its end")
+        log = [json.loads(x) for x in d.get(f"/v1/sandboxes/{box}/network/log?limit=1000").body.splitlines()]
+        for host, want in (("one.test", "network.allowed"), ("two.test", "network.denied"), ("other.test", "network.allowed")):
+            equal({e["type"] for e in log if e["data"]["host"] == host} - {"network.closed"}, {want}, host)
+        wait_for(lambda: widen("two.test").status == 200, "it has ended")
+
+
+@test("MAS: a call with fewer hosts than its sandbox keeps them where the control plane died before it was on record")
+def test_a_narrower_call_outlives_the_control_plane():
+    if os.environ.get("MAS_RUNTIME", "").endswith(("gvisor", "microvm")):
+        return  # which have no such calls
+    with Daemon("--debug-endpoints", env={"MAS_FAULT": "exec.spawned"}, config=OPEN) as d:
+        box = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "one.test"}, {"host": "other.test"}]}}).json["id"]
+        line = "sleep 1; for i in $(seq 100); do curl -s -o /dev/null -m 9 http://other.test/; curl -s -o /dev/null -m 9 http://one.test/; sleep 0.2; done"
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            d.post("/v1/sandbox/execute", {"sandbox_id": box, "tool": {"name": "shell", "args": {"command": line}},
+                                           "policy": {"Network": {"Enabled": True, "AllowedHosts": ["one.test"]}}})
+
+        def decided(host):
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                log = [json.loads(x) for x in d.get(f"/v1/sandboxes/{box}/network/log?limit=1000").body.splitlines()]
+                return {e["type"] for e in log if e["data"]["host"] == host} - {"network.closed"}
+        wait_for(lambda: decided("one.test") and decided("other.test"), "it goes on")
+        equal((decided("one.test"), decided("other.test")), ({"network.allowed"}, {"network.denied"}))
 
 
 # A command of the sandbox that would fetch for others, in three ways. What it is reached by is written down for them.
