@@ -89,7 +89,6 @@ static int write_batch(struct sqlite3 *db, void *data)
         r = chain_line(b, &insert, line, len);
         at += len + 1;
     }
-    audit_insert_end(&insert);
     if (r < 0)
         return r;
     r = audit_table_add_number(db, AUDIT_BYTES, (int64_t)b->bytes);

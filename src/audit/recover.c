@@ -121,7 +121,6 @@ static int chain_tail(struct recovery *v, struct error *err)
     if (audit_insert_begin(&v->insert, v->db) < 0)
         r = error_set(err, db_error_code(v->db), 0, "audit: %s", sqlite3_errmsg(v->db));
     r = r < 0 ? r : audit_file_load(&v->audit->file, on_line, v, err);
-    audit_insert_end(&v->insert);
     if (r >= 0 && audit_table_add_number(v->db, AUDIT_BYTES, (int64_t)v->bytes_chained) < 0)
         r = error_set(err, db_error_code(v->db), 0, "audit: %s", sqlite3_errmsg(v->db));
     r = r < 0 ? r : run_sql(v->db, "COMMIT", err);

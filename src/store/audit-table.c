@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "store/db-error.h"
+#include "store/statement.h"
 
 #define READ_BUSY_MS 5000
 
@@ -38,7 +39,8 @@ int audit_table_create(sqlite3 *db, struct error *err)
 int audit_insert_begin(struct audit_insert *i, sqlite3 *db)
 {
     static const char sql[] = "INSERT INTO audit VALUES (?1, ?2, ?3)";
-    return sqlite3_prepare_v2(db, sql, -1, &i->stmt, NULL) == SQLITE_OK ? 0 : -EIO;
+    i->stmt = statement_get(db, sql);
+    return i->stmt ? 0 : -EIO;
 }
 
 int audit_insert_row(struct audit_insert *i, uint64_t seq,
@@ -49,25 +51,21 @@ int audit_insert_row(struct audit_insert *i, uint64_t seq,
     sqlite3_bind_blob64(i->stmt, 3, body, len, SQLITE_STATIC);
     int step = sqlite3_step(i->stmt);
     sqlite3_reset(i->stmt);
+    sqlite3_clear_bindings(i->stmt);
     return step == SQLITE_DONE ? 0 : -EIO;
-}
-
-void audit_insert_end(struct audit_insert *i)
-{
-    sqlite3_finalize(i->stmt);
-    i->stmt = NULL;
 }
 
 /* One statement with a number and a text or number. */
 static int run_statement(sqlite3 *db, const char *sql,
                          void (*bind)(sqlite3_stmt *stmt, const void *args), const void *args)
 {
-    sqlite3_stmt *stmt;
-    if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK)
+    sqlite3_stmt *stmt = statement_get(db, sql);
+    if (!stmt)
         return -EIO;
     bind(stmt, args);
     int step = sqlite3_step(stmt);
-    sqlite3_finalize(stmt);
+    sqlite3_reset(stmt);
+    sqlite3_clear_bindings(stmt);
     return step == SQLITE_DONE ? 0 : -EIO;
 }
 

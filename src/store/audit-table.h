@@ -24,7 +24,6 @@ struct audit_insert {
 int audit_insert_begin(struct audit_insert *i, struct sqlite3 *db);
 int audit_insert_row(struct audit_insert *i, uint64_t seq,
                      const uint8_t hash[AUDIT_TABLE_HASH_SIZE], const char *body, size_t len);
-void audit_insert_end(struct audit_insert *i);
 int audit_table_put_checkpoint(struct sqlite3 *db, uint64_t seq, const char *text);
 int audit_table_put_number(struct sqlite3 *db, const char *name, int64_t value);
 int audit_table_add_number(struct sqlite3 *db, const char *name, int64_t delta);

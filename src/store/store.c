@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "loop/loop.h"
 #include "store/db-error.h"
+#include "store/statement.h"
 
 #define STORE_FILE    "state.db"
 #define STORE_VERSION 2    /* since 2 there are keys, which an older program would not ask for */
@@ -150,10 +151,8 @@ static int open_database(struct store *s, const char *path, struct error *err)
 
 static void free_handles(struct store *s)
 {
-    for (int t = 0; t < _STORE_TABLE_MAX; t++) {
-        sqlite3_finalize(s->put[t]);
-        sqlite3_finalize(s->remove[t]);
-    }
+    if (s->db)
+        statements_free(s->db);
     sqlite3_close(s->db);
     free(s->path);
     free(s);
@@ -228,8 +227,10 @@ static void write_batch(void *data)
     bool rows = batch_has_rows(s);
     error_clear(&s->err);
     COMMIT_POINT("commit.begin");
-    if (exec_sql(s, "BEGIN IMMEDIATE", &s->err) < 0)
+    if (statement_run(s->db, "BEGIN IMMEDIATE") < 0) {
+        db_error(s, &s->err, "BEGIN IMMEDIATE");
         return;
+    }
     list_for_each(c, &s->writing, struct change, node) {
         if (apply_change(s, c) >= 0)
             continue;
@@ -237,8 +238,8 @@ static void write_batch(void *data)
         break;
     }
     COMMIT_POINT("commit.before");
-    if (!error_is_set(&s->err))
-        exec_sql(s, "COMMIT", &s->err);
+    if (!error_is_set(&s->err) && statement_run(s->db, "COMMIT") < 0)
+        db_error(s, &s->err, "COMMIT");
     COMMIT_POINT("commit.done");
     if (error_is_set(&s->err))
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
