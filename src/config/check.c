@@ -252,9 +252,9 @@ static void apply_quantities(struct config *c, struct config_problems *p)
 /* What a broker would refuse every order for. */
 static void check_kube(const struct config *c, struct config_problems *p)
 {
-    static const char *const needs[] = {"kube_context",         "kube_exec_plugins",
-                                        "kube_images",          "kube_link_image",
-                                        "kube_runtime_classes", "kube_storage_classes"};
+    static const char *const needs[] = {
+        "kube_context",    "kube_direct_port",     "kube_exec_plugins",   "kube_images",
+        "kube_link_image", "kube_runtime_classes", "kube_storage_classes"};
     const struct kube_config *k = &c->kube;
     if (k->config_file && k->in_cluster)
         config_error(p, "kube_config and kube_in_cluster: only one of them says how the cluster is "

@@ -40,7 +40,7 @@ struct error;
 #define CONFIG_LIST_MAX     1024         /* items of a list or map */
 #define CONFIG_VALUE_MAX    (64 * 1024)  /* bytes of one value */
 #define CONFIG_PROBLEMS_MAX (64 * 1024)  /* bytes of error and warning text each */
-#define CONFIG_KEYS_MAX     256
+#define CONFIG_KEYS_MAX     288
 
 enum config_origin {
     ORIGIN_DEFAULT,

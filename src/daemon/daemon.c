@@ -329,7 +329,7 @@ static int seal_configurations(struct daemon *d, struct error *err)
         if (s->kube_fd < 0)
             return error_set(err, ERROR_INVALID, 0,
                              "mas-kube is not installed; kube_config needs it");
-        s->kube_settings_fd = kube_stage_seal(d->config, err);
+        s->kube_settings_fd = kube_stage_seal(d->config, d->state.warden_path, err);
         if (s->kube_settings_fd < 0)
             return s->kube_settings_fd;
     }

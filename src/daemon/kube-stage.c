@@ -40,6 +40,8 @@ static struct kube_ceiling make_ceiling(const struct config *c)
         .networks = copy_list(c->network_cidrs),
         .link_image = copy_text(k->link_image),
         .priority_class = copy_text(k->priority_class),
+        .direct_port = k->direct_port,
+        .direct_from = copy_text(k->direct_from),
         .uid_first = k->uid_first,
         .uid_count = k->uid_count,
         .cpu_millicores = most->cpu_millicores ? most->cpu_millicores : UINT32_MAX,
@@ -61,7 +63,7 @@ static int load_access(const struct config *c, struct kube_access *ret, struct e
                                 getenv("KUBERNETES_SERVICE_PORT"), err);
 }
 
-int kube_stage_seal(const struct config *c, struct error *err)
+int kube_stage_seal(const struct config *c, const char *state_dir, struct error *err)
 {
     _cleanup_kube_access_ struct kube_access access = {0};
     _cleanup_kube_ceiling_ struct kube_ceiling ceiling = {0}, same = {0};
@@ -79,6 +81,10 @@ int kube_stage_seal(const struct config *c, struct error *err)
     _cleanup_json_ json_t *settings =
         json_pack("{s:o, s:O, s:s, s:s}", "access", kube_access_format(&access), "ceiling", object,
                   "log_level", c->log_level, "log_format", c->log_format);
+    if (c->kube.direct_port) {
+        _cleanup_free_ char *key = xasprintf("%s/kube-direct.key", state_dir);
+        json_object_set_new(settings, "direct_key", json_string(key));
+    }
     r = json_format(settings, &text);
     r = r < 0 ? r : fd_sealed_memory("mas-kube-settings", text.data, text.len);
     explicit_bzero(text.data, text.len);

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream to the link of a sandbox, by one held exec: the control plane has one end of a pair of
- * sockets, the other one is pumped here. What one side does not take stays with the other: nothing
- * is queued beyond one buffer each way.
+/* A stream to the link of a sandbox: the control plane has one end of a pair of sockets, the other
+ * one is pumped here. What one side does not take stays with the other: nothing is queued beyond
+ * one buffer each way.
+ *
+ * There are two carriers. `exec` is one held exec through the API server, and works wherever that
+ * is reached. `direct` is TLS to the pod's own address, where the settings name a port for it; a
+ * pod that does not answer there is reached by exec, too, so that a firewall in between or a key
+ * that was lost costs time, and not the sandbox.
  *
  * A control plane that leaves while the link takes nothing is seen at once, but what it sent before
  * is delivered first. Until the link takes it, the socket is not polled: a hang-up is reported in
@@ -19,10 +24,13 @@
 #include "base/strbuf.h"
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
+#include "kube/direct.h"
 #include "kube/exec.h"
 #include "kube/manifest.h"
+#include "kube/route.h"
 
 #define OPEN_MS     10000
+#define DIRECT_MS   5000 /* then it is tried by exec */
 #define PING_MS     20000
 #define SILENCE_MS  40000
 #define BUFFER_MAX  (1u << 20)
@@ -32,7 +40,11 @@
 struct carrier {
     struct list node;
     struct kube_broker *broker;
+    /* One of the three. */
     struct kube_exec *exec;
+    struct kube_direct *direct;
+    struct route_lookup *lookup;
+    bool was_known; /* the route was not looked up for this stream */
     uint64_t tag;
     char id[KUBE_ID_SIZE];
     int fd; /* ours of the pair; -1 before it is open */
@@ -57,6 +69,20 @@ static void on_carrier_closed(uv_handle_t *h)
         free(b);
 }
 
+static int link_write(struct carrier *c, const void *bytes, size_t len)
+{
+    return c->direct ? kube_direct_write(c->direct, bytes, len)
+                     : kube_exec_write(c->exec, bytes, len);
+}
+
+static void link_pause(struct carrier *c, bool paused)
+{
+    if (c->direct)
+        kube_direct_pause(c->direct, paused);
+    else
+        kube_exec_pause(c->exec, paused);
+}
+
 /* Closing our end is how the control plane learns of it. */
 static void carrier_end(struct carrier *c)
 {
@@ -64,6 +90,8 @@ static void carrier_end(struct carrier *c)
         return;
     c->ended = true;
     kube_exec_cancel(steal_ptr(c->exec));
+    kube_direct_cancel(steal_ptr(c->direct));
+    route_cancel(steal_ptr(c->lookup));
     list_remove(&c->node);
     c->broker->n_carriers--;
     if (c->open) {
@@ -103,18 +131,12 @@ static void flush_out(struct carrier *c)
         }
         strbuf_consume(&c->out, (size_t)n);
     }
-    kube_exec_pause(c->exec, c->out.len > PAUSE_ABOVE);
+    link_pause(c, c->out.len > PAUSE_ABOVE);
     carrier_poll(c);
 }
 
-static void on_link_output(void *data, unsigned channel, const void *bytes, size_t len)
+static void take_output(struct carrier *c, const void *bytes, size_t len)
 {
-    struct carrier *c = data;
-    if (channel == KUBE_STDERR) {
-        size_t at = strlen(c->error_text), room = sizeof(c->error_text) - 1 - at;
-        memcpy(c->error_text + at, bytes, len < room ? len : room);
-        return;
-    }
     if (c->ended || !c->open || c->hung_up)
         return;
     if (strbuf_append(&c->out, bytes, len) < 0) {
@@ -122,6 +144,22 @@ static void on_link_output(void *data, unsigned channel, const void *bytes, size
         return;
     }
     flush_out(c);
+}
+
+static void on_exec_output(void *data, unsigned channel, const void *bytes, size_t len)
+{
+    struct carrier *c = data;
+    if (channel == KUBE_STDERR) {
+        size_t at = strlen(c->error_text), room = sizeof(c->error_text) - 1 - at;
+        memcpy(c->error_text + at, bytes, len < room ? len : room);
+    } else {
+        take_output(c, bytes, len);
+    }
+}
+
+static void on_direct_output(void *data, const void *bytes, size_t len)
+{
+    take_output(data, bytes, len);
 }
 
 /* --- to the link */
@@ -140,7 +178,7 @@ static void read_input(struct carrier *c)
             carrier_end(c);
             return;
         }
-        int r = kube_exec_write(c->exec, bytes, (size_t)n);
+        int r = link_write(c, bytes, (size_t)n);
         if (r == -EAGAIN) {
             c->input_blocked = true;
             return;
@@ -156,7 +194,7 @@ static void carrier_hang_up(struct carrier *c)
 {
     c->hung_up = true;
     strbuf_reset(&c->out); /* there is nobody to read it */
-    kube_exec_pause(c->exec, false);
+    link_pause(c, false);
     uv_poll_stop(&c->poll);
 }
 
@@ -219,7 +257,7 @@ static void on_link_open(void *data)
     carrier_poll(c);
 }
 
-static void on_link_end(void *data, const struct kube_result *refusal, const struct kube_exit *exit)
+static void on_exec_end(void *data, const struct kube_result *refusal, const struct kube_exit *exit)
 {
     struct carrier *c = data;
     struct error err = {0};
@@ -235,6 +273,96 @@ static void on_link_end(void *data, const struct kube_result *refusal, const str
                  exit->why.message, c->error_text);
     }
     carrier_end(c);
+}
+
+static void carrier_start_exec(struct carrier *c)
+{
+    static const struct kube_exec_events events = {.on_open = on_link_open,
+                                                   .on_output = on_exec_output,
+                                                   .on_writable = on_link_writable,
+                                                   .on_end = on_exec_end};
+    static const char *const command[] = {"/mas-link", "--attach", NULL};
+    char space[80];
+    snprintf(space, sizeof(space), "%s%s", c->broker->o.ceiling->prefix, c->id);
+    struct kube_exec_options options = {.namespace_ = space,
+                                        .pod = KUBE_POD_NAME,
+                                        .container = KUBE_LINK_CONTAINER,
+                                        .command = command,
+                                        .input = true,
+                                        .open_ms = OPEN_MS,
+                                        .ping_ms = PING_MS,
+                                        .silence_ms = SILENCE_MS};
+    c->exec = kube_exec_start(c->broker->o.client, &options, &events, c);
+}
+
+/* --- direct */
+
+static void carrier_use_exec(struct carrier *c, const char *why)
+{
+    log_info("a sandbox is not reached directly, and so by exec id=%s: %s", c->id, why);
+    carrier_start_exec(c);
+}
+
+static void carrier_look_up(struct carrier *c);
+
+static void on_direct_end(void *data, const char *why)
+{
+    struct carrier *c = data;
+    c->direct = NULL;
+    if (c->open) {
+        log_info("a stream to a sandbox ended id=%s message=%s", c->id, why);
+        carrier_end(c);
+        return;
+    }
+    route_forget(c->broker, c->id);
+    if (c->was_known)
+        carrier_look_up(c);
+    else
+        carrier_use_exec(c, why);
+}
+
+static void carrier_start_direct(struct carrier *c, const struct route *route)
+{
+    static const struct kube_direct_events events = {.on_open = on_link_open,
+                                                     .on_output = on_direct_output,
+                                                     .on_writable = on_link_writable,
+                                                     .on_end = on_direct_end};
+    const struct kube_broker_options *o = &c->broker->o;
+    struct kube_direct_options options = {.address = route->address,
+                                          .port = (uint16_t)o->ceiling->direct_port,
+                                          .open_ms = DIRECT_MS,
+                                          .silence_ms = SILENCE_MS};
+    memcpy(options.pin, route->pin, PIN_SIZE);
+    c->direct = kube_direct_start(o->loop, o->identity, &options, &events, c);
+}
+
+static void on_route(void *data, const struct route *route, const char *why)
+{
+    struct carrier *c = data;
+    c->lookup = NULL;
+    if (route)
+        carrier_start_direct(c, route);
+    else
+        carrier_use_exec(c, why);
+}
+
+static void carrier_look_up(struct carrier *c)
+{
+    c->was_known = false;
+    c->lookup = route_look_up(c->broker, c->id, on_route, c);
+}
+
+static void carrier_connect(struct carrier *c)
+{
+    const struct route *known = route_find(c->broker, c->id);
+    if (!c->broker->o.identity) {
+        carrier_start_exec(c);
+    } else if (known) {
+        c->was_known = true;
+        carrier_start_direct(c, known);
+    } else {
+        carrier_look_up(c);
+    }
 }
 
 /* The namespace of an id may be of another daemon that has the same prefix, or of somebody else;
@@ -255,18 +383,11 @@ static int carrier_check(const struct kube_broker *b, const struct kube_order *o
 
 void carrier_start(struct kube_broker *b, const struct kube_order *order)
 {
-    static const struct kube_exec_events events = {.on_open = on_link_open,
-                                                   .on_output = on_link_output,
-                                                   .on_writable = on_link_writable,
-                                                   .on_end = on_link_end};
-    static const char *const command[] = {"/mas-link", "--attach", NULL};
-    char space[80];
     struct error err = {0};
     if (carrier_check(b, order, &err) < 0) {
         broker_answer_error(b, order, &err);
         return;
     }
-    snprintf(space, sizeof(space), "%s%s", b->o.ceiling->prefix, order->id);
     struct carrier *c = new0(struct carrier);
     c->broker = b;
     c->tag = order->tag;
@@ -276,19 +397,12 @@ void carrier_start(struct kube_broker *b, const struct kube_order *order)
     list_append(&b->carriers, &c->node);
     b->n_carriers++;
     b->n_open++;
-    struct kube_exec_options options = {.namespace_ = space,
-                                        .pod = KUBE_POD_NAME,
-                                        .container = KUBE_LINK_CONTAINER,
-                                        .command = command,
-                                        .input = true,
-                                        .open_ms = OPEN_MS,
-                                        .ping_ms = PING_MS,
-                                        .silence_ms = SILENCE_MS};
-    c->exec = kube_exec_start(b->o.client, &options, &events, c);
+    carrier_connect(c);
 }
 
 void carriers_end(struct kube_broker *b)
 {
     list_for_each_safe(c, &b->carriers, struct carrier, node)
         carrier_end(c);
+    routes_free(b);
 }

@@ -26,7 +26,8 @@ struct kube_broker {
     struct list tasks, carriers, queue; /* queue: replies that wait for room */
     size_t n_tasks, n_queued, n_carriers;
     struct kube_watch *watch;
-    struct map *pods; /* struct known_pod by id */
+    struct map *pods;   /* struct known_pod by id */
+    struct map *routes; /* struct route by id; NULL: none is known (kube/route.h) */
     bool synced;
 };
 

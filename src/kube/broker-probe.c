@@ -16,6 +16,7 @@
 static const struct {
     const char *verb, *group, *resource, *part;
     bool of_claims; /* needed only where the ceiling has storage classes */
+    bool of_direct; /* needed only for the direct carrier */
 } rights[] = {
     {"create", "", "namespaces", NULL, false},
     {"get", "", "namespaces", NULL, false},
@@ -34,6 +35,7 @@ static const struct {
     {"get", "node.k8s.io", "runtimeclasses", NULL, false},
     {"create", "", "persistentvolumeclaims", NULL, true},
     {"get", "", "persistentvolumeclaims", NULL, true},
+    {"get", "", "pods", "log", .of_direct = true},
 };
 
 static void ask_right(struct broker_task *t);
@@ -69,7 +71,9 @@ static void ask_right(struct broker_task *t)
 {
     const struct kube_ceiling *ceiling = t->broker->o.ceiling;
     bool claims = ceiling->storage_classes && ceiling->storage_classes[0];
-    while (t->question < ELEMENTS(rights) && rights[t->question].of_claims && !claims)
+    bool direct = ceiling->direct_port != 0;
+    while (t->question < ELEMENTS(rights) && ((rights[t->question].of_claims && !claims) ||
+                                              (rights[t->question].of_direct && !direct)))
         t->question++;
     if (t->question == ELEMENTS(rights)) {
         end_probe(t);

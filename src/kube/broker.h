@@ -12,13 +12,16 @@
 struct kube_access;
 struct kube_ceiling;
 struct kube_client;
+struct kube_identity;
 struct kube_plugin;
 
 struct kube_broker_options {
     uv_loop_t *loop;
     struct kube_client *client;         /* borrowed */
     const struct kube_ceiling *ceiling; /* borrowed */
-    int sock;                           /* SEQPACKET, taken; the control plane's other end */
+    /* Of the direct carrier, borrowed; NULL: every stream goes by exec. */
+    const struct kube_identity *identity;
+    int sock; /* SEQPACKET, taken; the control plane's other end */
     /* Its other end is closed. */
     void (*on_end)(void *data);
     void *data;

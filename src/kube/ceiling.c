@@ -33,6 +33,8 @@ static const struct {
     {"cpu_millicores", AS_NUMBER, offsetof(struct kube_ceiling, cpu_millicores)},
     {"memory_bytes", AS_LARGE, offsetof(struct kube_ceiling, memory_bytes)},
     {"disk_bytes", AS_LARGE, offsetof(struct kube_ceiling, disk_bytes)},
+    {"direct_port", AS_NUMBER, offsetof(struct kube_ceiling, direct_port)},
+    {"direct_from", AS_TEXT, offsetof(struct kube_ceiling, direct_from)},
     {"node_disk", AS_BOOL, offsetof(struct kube_ceiling, node_disk)},
     {"own_users", AS_BOOL, offsetof(struct kube_ceiling, own_users)},
     {"writable_root", AS_BOOL, offsetof(struct kube_ceiling, writable_root)},
@@ -144,6 +146,11 @@ static int check_whole(const struct kube_ceiling *c, struct error *err)
         return error_set(err, ERROR_INVALID, 0,
                          "the range of user ids starts from 1000 on and has "
                          "at least 2");
+    if (c->direct_port && (c->direct_port < 1024 || c->direct_port > 65535))
+        return error_set(err, ERROR_INVALID, 0, "the port of links is from 1024 to 65535");
+    if (c->direct_port && (!c->direct_from || !kube_label_is_valid(c->direct_from, 63)))
+        return error_set(err, ERROR_INVALID, 0,
+                         "the port of links needs the namespace that may reach it");
     return 0;
 }
 

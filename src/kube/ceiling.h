@@ -27,6 +27,11 @@ struct kube_ceiling {
     bool node_disk;                    /* volumes on the node's disk, whose size only evicts */
     bool own_users;                    /* hostUsers: false may be asked for */
     bool writable_root;
+    /* Of the direct carrier: where links listen (0: nowhere), the namespace from which they may be
+     * reached, and, not a member of the object, the fingerprint of the broker's key. */
+    uint32_t direct_port;
+    char *direct_from;
+    char direct_peer[72];
     char **networks; /* what a sandbox may be let to; NULL: nothing */
     uint32_t n_ranges;
     struct net_range ranges[NET_RANGES_MAX]; /* the same, parsed */

@@ -15,6 +15,8 @@ struct kube_config {
     char *prefix, *instance;
     char **images, **runtime_classes, **storage_classes;
     char *link_image, *priority_class;
+    uint32_t direct_port;
+    char *direct_from;
     uint32_t uid_first, uid_count;
     uint64_t disk_bytes;
     bool node_disk, own_users, writable_root;

@@ -2,6 +2,7 @@
 /* mas-kube: the broker of a Kubernetes cluster, and the only process that has its credential.
  *
  *   settings   read: how the server is reached, and what may be made; nothing of either changes
+ *   identity   where links are reached directly: the key that they know is read, or made
  *   plugin     where a program fetches the credential: a process that runs it is forked
  *   socket     the one that the warden gave, or one of its own to listen at
  *   rights     given up (kube/confine.h)
@@ -27,6 +28,7 @@
 #include "kube/broker.h"
 #include "kube/client.h"
 #include "kube/confine.h"
+#include "kube/direct.h"
 #include "kube/plugin.h"
 #include "kube/settings.h"
 #include "loop/loop.h"
@@ -46,6 +48,7 @@ const char *__asan_default_options(void)
 struct program {
     struct kube_settings settings;
     struct kube_plugin plugin;
+    struct kube_identity identity; /* without a context where there is no direct carrier */
     struct kube_client *client;
     struct kube_broker *broker; /* of the control plane that is connected; NULL */
     uv_loop_t loop;
@@ -73,6 +76,7 @@ static void serve_socket(struct program *p, int sock)
     struct kube_broker_options options = {.loop = &p->loop,
                                           .client = p->client,
                                           .ceiling = &p->settings.ceiling,
+                                          .identity = p->identity.context ? &p->identity : NULL,
                                           .sock = sock,
                                           .on_end = on_broker_end,
                                           .data = p};
@@ -131,6 +135,12 @@ static int kube_program_open(struct program *p, const char *settings, const char
     if (r < 0)
         return r;
     log_setup("mas-kube", p->settings.log_level, p->settings.log_json);
+    if (p->settings.direct_key) {
+        r = kube_identity_load(&p->identity, p->settings.direct_key, err);
+        if (r < 0)
+            return r;
+        strcpy(p->settings.ceiling.direct_peer, p->identity.pin_text);
+    }
     if (by_warden) {
         p->sock = KUBE_SOCK;
         fd_set_cloexec(p->sock, true);

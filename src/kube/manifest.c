@@ -173,15 +173,25 @@ static json_t *make_egress(const struct net_range *r)
     return rule;
 }
 
-/* Of every pod in the namespace, both ways: what no rule allows is denied. */
-static void fill_policy(json_t *out, const struct kube_order *o)
+/* The link's port alone, and only from the broker's namespace. */
+static json_t *make_ingress(const struct kube_ceiling *c)
 {
-    json_t *egress = json_array();
+    return json_pack("{s:[{s:{s:{s:s}}}], s:[{s:s, s:i}]}", "from", "namespaceSelector",
+                     "matchLabels", "kubernetes.io/metadata.name", c->direct_from, "ports",
+                     "protocol", "TCP", "port", (int)c->direct_port);
+}
+
+/* Of every pod in the namespace, both ways: what no rule allows is denied. */
+static void fill_policy(json_t *out, const struct kube_ceiling *c, const struct kube_order *o)
+{
+    json_t *egress = json_array(), *ingress = json_array();
+    if (c->direct_port)
+        json_array_append_new(ingress, make_ingress(c));
     for (uint32_t i = 0; i < o->n_ranges; i++)
         json_array_append_new(egress, make_egress(&o->ranges[i]));
     json_object_set_new(out, "spec",
-                        json_pack("{s:{}, s:[s, s], s:[], s:o}", "podSelector", "policyTypes",
-                                  "Ingress", "Egress", "ingress", "egress", egress));
+                        json_pack("{s:{}, s:[s, s], s:o, s:o}", "podSelector", "policyTypes",
+                                  "Ingress", "Egress", "ingress", ingress, "egress", egress));
 }
 
 /* --- volumes */
@@ -265,16 +275,27 @@ static json_t *make_own_container(const struct kube_ceiling *c, const struct kub
                      make_security(uid_of(c, o, link), true));
 }
 
+static json_t *make_link_command(const struct kube_ceiling *c)
+{
+    json_t *command = json_pack("[s, s, s]", "/mas-link", "--listen", CHANNEL_SOCKET);
+    if (c->direct_port) {
+        json_array_append_new(command, json_string("--direct"));
+        json_array_append_new(command, quantity_json(c->direct_port, ""));
+        json_array_append_new(command, json_string("--peer"));
+        json_array_append_new(command, json_string(c->direct_peer));
+    }
+    return command;
+}
+
 static json_t *make_init_containers(const struct kube_ceiling *c, const struct kube_order *o)
 {
     json_t *install = make_own_container(
         c, o, "install", json_pack("[s, s, s]", "/mas-toolrunner", "--install", RUNNER_DIR),
         json_pack("[o]", make_mount("runner", RUNNER_DIR, false)), false);
-    json_t *link = make_own_container(
-        c, o, KUBE_LINK_CONTAINER, json_pack("[s, s, s]", "/mas-link", "--listen", CHANNEL_SOCKET),
-        json_pack("[o, o]", make_mount("channel", CHANNEL_DIR, false),
-                  make_mount("door", DOOR_DIR, false)),
-        true);
+    json_t *link = make_own_container(c, o, KUBE_LINK_CONTAINER, make_link_command(c),
+                                      json_pack("[o, o]", make_mount("channel", CHANNEL_DIR, false),
+                                                make_mount("door", DOOR_DIR, false)),
+                                      true);
     json_object_set_new(link, "restartPolicy",
                         json_string("Always")); /* a sidecar that starts first */
     return json_pack("[o, o]", install, link);
@@ -357,7 +378,7 @@ json_t *kube_manifest(enum kube_object object, const struct kube_ceiling *c,
     else if (object == KUBE_OBJECT_ACCOUNT)
         json_object_set_new(out, "automountServiceAccountToken", json_false());
     else if (object == KUBE_OBJECT_POLICY)
-        fill_policy(out, o);
+        fill_policy(out, c, o);
     else if (object == KUBE_OBJECT_POD)
         fill_pod(out, c, o);
     return out;

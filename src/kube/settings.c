@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/members.h"
@@ -14,6 +15,7 @@ static const struct member settings_members[] = {
     {"context", 0, NULL, NULL},
     {"exec_plugins", 0, NULL, NULL},
     {"ceiling", MEMBER_OR_OTHER, NULL, NULL},
+    {"direct_key", 0, NULL, NULL},
     {"log_level", 0, NULL, NULL},
     {"log_format", 0, NULL, NULL},
     {0},
@@ -38,6 +40,17 @@ static int load_access(struct kube_settings *s, const json_t *o, struct error *e
                                 getenv("KUBERNETES_SERVICE_PORT"), err);
 }
 
+static int load_direct(struct kube_settings *s, const json_t *o, struct error *err)
+{
+    const char *path = NULL;
+    int r = json_member_string(o, "direct_key", &path, err);
+    if (r >= 0 && !path != !s->ceiling.direct_port)
+        return error_set(err, ERROR_INVALID, 0,
+                         "direct_key and the ceiling's direct_port go together");
+    s->direct_key = path ? xstrdup(path) : NULL;
+    return r;
+}
+
 static int load_log(struct kube_settings *s, const json_t *o, struct error *err)
 {
     const char *level = "info", *format = "text";
@@ -55,6 +68,7 @@ void kube_settings_done(struct kube_settings *s)
 {
     kube_access_done(&s->access);
     kube_ceiling_done(&s->ceiling);
+    free(s->direct_key);
 }
 
 int kube_settings_parse(struct kube_settings *ret, const char *text, size_t len, struct error *err)
@@ -68,6 +82,7 @@ int kube_settings_parse(struct kube_settings *ret, const char *text, size_t len,
     if (r >= 0 && !ceiling)
         r = error_set(err, ERROR_INVALID, 0, "ceiling: it is missing: nothing would be allowed");
     r = r < 0 ? r : error_within(err, kube_ceiling_parse(&s.ceiling, ceiling, err), "ceiling");
+    r = r < 0 ? r : load_direct(&s, o, err);
     r = r < 0 ? r : load_log(&s, o, err);
     r = r < 0 ? r : load_access(&s, o, err);
     if (r < 0)

@@ -5,7 +5,8 @@
  *   "access"      how the server is reached (kube/access.h), read already; or else
  *   "kubeconfig"  a path, with "context" and "exec_plugins"; without one, the files of the pod
  *   "ceiling"     what may be made (kube/ceiling.h)
- *   "log_level", "log_format" */
+ *   "direct_key"  the file of the broker's key for the direct carrier (kube/direct.h), which is
+ * made where there is none; needed where the ceiling has a direct_port "log_level", "log_format" */
 #pragma once
 
 #include <stddef.h>
@@ -19,6 +20,7 @@
 struct kube_settings {
     struct kube_access access;
     struct kube_ceiling ceiling;
+    char *direct_key; /* NULL */
     enum log_level log_level;
     bool log_json;
 };

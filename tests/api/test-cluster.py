@@ -53,6 +53,26 @@ def broker():
             equal(r.json["stdout"], "alive\n", r.body)
 
 
+@test("the key of the direct carrier is made once, where the daemon keeps its own, and needs a namespace")
+def direct_key():
+    with tempfile.TemporaryDirectory() as directory:
+        flags = ["--kube-config", kubeconfig(directory), *KEYS, "--kube-direct-port", "7443", "--kube-direct-from", "mas-sandbox"]
+        with Daemon(*flags) as d:
+            broker_of(d.get("/v1/status").json["warden_pid"])
+            found = []
+
+            def made():
+                found[:] = [os.path.join(at, name) for at, _, names in os.walk(d.state) for name in names
+                            if name == "kube-direct.key"]
+                return found
+            wait_for(made, "the key")
+            equal(os.stat(found[0]).st_mode & 0o777, 0o600, "who can read it")
+            equal(os.stat(found[0]).st_uid, os.geteuid(), "whose it is")
+        p = subprocess.run([SANDBOXD, "-listen", "127.0.0.1:0", "--state-dir", os.path.join(directory, "state"), *flags[:-2]],
+                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        check(p.returncode != 0 and "needs the namespace" in p.stderr, p.stderr)
+
+
 @test("the runtime kube is refused by name")
 def runtime():
     with tempfile.TemporaryDirectory() as directory:

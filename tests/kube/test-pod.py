@@ -22,8 +22,8 @@ cluster = NodeCluster()
 cluster.start()
 subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", f"{HOME}/pause"], input=PAUSE, text=True, check=True)
 image("our.example/pause:1", {"pause": (data_of(f"{HOME}/pause"), 0o755)}, {"Entrypoint": ["/pause"]})
-# The image of the link has two static programs and nothing else.
-image(LINK_IMAGE, {name: (data_of(os.path.join(BUILD, name)), 0o755) for name in ("mas-link", "mas-toolrunner")}, {})
+# The image of the link has three static programs and nothing else.
+image(LINK_IMAGE, {name: (data_of(os.path.join(BUILD, name)), 0o755) for name in ("mas-link", "mas-link-tls", "mas-toolrunner")}, {})
 image(IMAGE, data_of(os.path.join(BUILD, "default-image.tar")), {"Cmd": ["/bin/sh"]})
 wait_for(cluster.node_is_ready, lambda: "the node is ready:\n" + read(f"{HOME}/kubelet.log")[-3000:], STARTUP_S)
 for kind, name, text in base_objects():
@@ -133,6 +133,48 @@ def link():
         b.wait_told(lambda r: r.name == "ends" and r.phase == ENDED, "its end")
         check(not pids_of("mas-toolrunner"), "the runner has ended")
         b.do(order(DELETE, "ends"))
+
+
+def direct_broker(key="direct.key"):
+    return Broker(kubeconfig=kubeconfig({}, {"token": token}), direct_key=f"{HOME}/{key}",
+                  ceiling={"direct_port": 7443, "direct_from": "mas-sandbox"})
+
+
+@test("the direct carrier: with the overlay's right alone, without the API server, with a successor, and by exec with a lost key")
+def direct():
+    with direct_broker() as b:
+        r = b.ask(order(PROBE))
+        check(r.error == UNAVAILABLE and r.text.endswith("no right to: get pods/log"), f"what the base lacks for it: {r}")
+        r = b.ask(order(CREATE, "direct"))
+        check(r.error == FORBIDDEN and "lets nothing in but" in r.text, f"a way in, where the settings name no port: {r}")
+        b.do(order(DELETE, "direct"))
+    for kind, name, text in base_objects("direct"):
+        r = cluster.call("PATCH", f"{COLLECTIONS[kind]}/{name}?fieldManager=overlay&force=true&fieldValidation=Strict", text,
+                         kind="application/apply-patch+yaml")
+        check(r.status in (200, 201), f"{kind} {name}: {r}")
+    with direct_broker() as b:
+        wait_for(lambda: b.ask(order(PROBE)).error == 0, lambda: f"all rights: {b.ask(order(PROBE))}")
+        make(b, "direct")
+        equal(run(b, "direct", "seq 100000"), "".join(f"{i}\n" for i in range(1, 100001)), "half a megabyte")
+        check("by exec" not in b.log().split("id=direct")[-1] and len(pids_of("mas-link")) == 1, f"no exec: {b.log()}")
+        closed = "for a in 127.0.0.1 $(hostname -i); do (exec 3<>/dev/tcp/$a/7443 && head -c 1 <&3 | wc -c); done"
+        equal(run(b, "direct", f"bash -c '{closed}'").split(), ["0", "0"], "bytes that a command gets from the link's port")
+        cluster.kill_server()
+        equal(run(b, "direct", "echo alone"), "alone\n", "without the API server")
+        cluster.start_server()
+        cluster.wait_ready()
+    with direct_broker() as b:  # the one before was killed
+        wait_for(lambda: "direct" in b.list(), "its successor knows the pod")
+        equal(run(b, "direct", "echo again"), "again\n")
+        check("by exec" not in b.log(), b.log())
+    with direct_broker("other.key") as b:
+        wait_for(lambda: "direct" in b.list(), "one with another key knows the pod")
+        equal(run(b, "direct", "echo exec"), "exec\n", "with a key that the link does not know")
+        check("is not reached directly" in b.log(), b.log())
+        for pid in pids_of("mas-link-tls"):
+            os.kill(pid, signal.SIGKILL)
+        b.wait_told(lambda r: r.name == "direct" and r.phase == ENDED, "its end without the TLS program")
+        b.do(order(DELETE, "direct"))
 
 
 @test("a pod whose image cannot be had says so")

@@ -280,6 +280,44 @@ static void check_ownership(const struct kube_ceiling *c)
     ok(!kube_manifest_is_ours(m, c, &o), "without labels");
 }
 
+/* With a port for the direct carrier: the link's arguments, and the only way in. */
+static void check_direct(void)
+{
+    _cleanup_kube_ceiling_ struct kube_ceiling c = load_ceiling();
+    struct kube_order o = plain_order();
+    c.direct_port = 7443;
+    c.direct_from = xstrdup("mas-sandbox");
+    strcpy(c.direct_peer, "sha256:00");
+    _cleanup_json_ json_t *pod = kube_manifest(KUBE_OBJECT_POD, &c, &o);
+    const json_t *init = json_object_get(json_object_get(pod, "spec"), "initContainers");
+    char *command = json_dumps(json_object_get(json_array_get(init, 1), "command"), JSON_COMPACT);
+    ok(strcmp(command, "[\"/mas-link\",\"--listen\",\"/mas-channel/socket\",\"--direct\",\"7443\","
+                       "\"--peer\",\"sha256:00\"]") == 0,
+       "the link of the direct carrier: %s", command);
+    free(command);
+    _cleanup_json_ json_t *policy = kube_manifest(KUBE_OBJECT_POLICY, &c, &o);
+    char *ingress = json_dumps(json_object_get(json_object_get(policy, "spec"), "ingress"),
+                               JSON_COMPACT | JSON_SORT_KEYS);
+    ok(strcmp(ingress, "[{\"from\":[{\"namespaceSelector\":{\"matchLabels\":{\"kubernetes.io/"
+                       "metadata.name\":\"mas-sandbox\"}}}],\"ports\":[{\"port\":7443,"
+                       "\"protocol\":\"TCP\"}]}]") == 0,
+       "and the way in: %s", ingress);
+    free(ingress);
+    check_restricted(&c, &o);
+}
+
+static void expect_no_ceiling(const char *member, json_t *value, const char *words)
+{
+    struct error err = {0};
+    struct kube_ceiling c = {0};
+    _cleanup_json_ json_t *o = json_parse(ceiling_text, strlen(ceiling_text), &err);
+    json_object_set_new(o, "direct_port", json_integer(7443));
+    json_object_set_new(o, "direct_from", json_string("mas-sandbox"));
+    json_object_set_new(o, member, value);
+    ok(kube_ceiling_parse(&c, o, &err) < 0 && strstr(err.message, words), "%s: %s", member,
+       err.message);
+}
+
 static void write_objects(const char *dir, const struct kube_ceiling *c)
 {
     static const char *const names[] = {"namespace", "account", "policy",
@@ -304,6 +342,11 @@ int main(int argc, char **argv)
     check_restricted(&c, &full);
     check_ceiling(&c);
     check_ownership(&c);
+    check_direct();
+    expect_no_ceiling("direct_port", json_integer(443), "1024");
+    expect_no_ceiling("direct_port", json_integer(70000), "65535");
+    expect_no_ceiling("direct_from", json_null(), "namespace");
+    expect_no_ceiling("direct_from", json_string("a b"), "namespace");
     if (argc > 2)
         write_objects(argv[2], &c);
     if (argc > 3) { /* to make manifests.txt again, and then to read what changed */

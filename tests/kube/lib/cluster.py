@@ -226,9 +226,11 @@ COLLECTIONS = {
 }
 
 
-def base_objects():
-    """(kind, name, YAML) of every object of the base, in the order of its kustomization: the API server reads YAML itself."""
-    files = re.findall(r"^  - (\S+\.yaml)$", read(os.path.join(BASE, "kustomization.yaml")), re.M)
+def base_objects(overlay="base"):
+    """(kind, name, YAML) of every object of the base, in the order of its kustomization: the API server reads YAML itself.
+    Of an overlay: its own objects, and its patches."""
+    folder = os.path.join(os.path.dirname(BASE), overlay)
+    files = re.findall(r"^  - (?:path: )?(\S+\.yaml)$", read(os.path.join(folder, "kustomization.yaml")), re.M)
     for name in files:
-        for text in read(os.path.join(BASE, name)).split("\n---\n"):
+        for text in read(os.path.join(folder, name)).split("\n---\n"):
             yield re.search(r"^kind: (\w+)$", text, re.M)[1], re.search(r"^  name: (\S+)$", text, re.M)[1], text
