@@ -5,7 +5,9 @@ a real etcd: what it makes is accepted and is what was ordered, every refusal is
 over while servers are killed, and neither an order beyond the ceiling nor the credential itself gets further."""
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import threading
 
@@ -349,6 +351,54 @@ def rights():
 
 
 # --- a credential or a control plane that was taken over
+
+# --- overlays
+
+OVERLAYS = sorted(set(os.listdir(os.path.dirname(BASE))) - {"base"})
+
+
+def apply_overlay(name):
+    for kind, object_name, text in base_objects(name):
+        r = cluster.call("PATCH", f"{COLLECTIONS[kind]}/{object_name}?fieldManager={name}&force=true&fieldValidation=Strict", text,
+                         kind="application/apply-patch+yaml")
+        check(r.status in (200, 201) and "Warning" not in r.headers, f"{kind} {object_name}: {r}")
+
+
+@case("every overlay is rendered, and each of its objects is accepted as it is")
+def overlays():
+    check({"direct", "gvisor"} <= set(OVERLAYS), OVERLAYS)
+    if not shutil.which("kubectl"):
+        raise Skip("there is no kubectl, which renders overlays")
+    for name in OVERLAYS:
+        p = subprocess.run(["kubectl", "kustomize", os.path.join(os.path.dirname(BASE), name)], capture_output=True, text=True)
+        equal(p.returncode, 0, f"{name}: {p.stderr}")
+        objects = p.stdout.split("\n---\n")
+        check(len(objects) > len(list(base_objects())), f"{name}: {len(objects)} objects")
+        for text in objects:
+            kind, what = re.search(r"^kind: (\w+)$", text, re.M)[1], re.search(r"^  name: (\S+)$", text, re.M)[1]
+            r = cluster.call("PATCH", f"{COLLECTIONS[kind]}/{what}?fieldManager=render&force=true&dryRun=All&fieldValidation=Strict",
+                             text, kind="application/apply-patch+yaml")
+            check(r.status in (200, 201) and "Warning" not in r.headers, f"{name}: {kind} {what}: {r}")
+
+
+@case("the overlay gvisor: no pod is made without the class, whatever is ordered")
+def gvisor():
+    apply_overlay("gvisor")
+    try:
+        with broker() as b:
+            def refused():
+                r = b.ask(order(CREATE, "plain"))
+                return r.error == FORBIDDEN and "a RuntimeClass that the settings allow" in r.text
+            wait_for(refused, "a pod without the class is refused")
+            b.do(order(CREATE, "walled", runtime_class="gvisor"))
+            equal(cluster.get(pods_of("sbx-walled") + "/sandbox")["spec"]["runtimeClassName"], "gvisor")
+            b.do(order(DELETE, "walled"))
+    finally:
+        cluster.call("PATCH", GUARD, {"data": {"runtime_classes": None}}, kind=MERGE)
+    with broker() as b:
+        wait_for(lambda: b.ask(order(CREATE, "plain")).error == 0, "without the overlay's line it is made again")
+        b.do(order(DELETE, "plain"))
+
 
 @case("an order beyond the ceiling is refused, and the cluster sees nothing of it")
 def ceiling():

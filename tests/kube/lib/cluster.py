@@ -221,6 +221,7 @@ COLLECTIONS = {
     "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/mas-sandbox/networkpolicies",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
     "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
 }
