@@ -322,20 +322,6 @@ void conn_begin_turn(struct conn *c)
         reset_turn(c);
 }
 
-/* TLS may hold decrypted bytes that no event of the socket will announce, so it is asked again
- * until it has none. */
-static void run_steps(struct conn *c)
-{
-    do {
-        if (c->tls && !c->eof)
-            conn_pull_tls(c);
-        c->processing = true;
-        while (step_conn(c))
-            ;
-        c->processing = false;
-    } while (c->tls && !c->eof && conn_wants_input(c) && conn_pull_tls(c));
-}
-
 /* Without events asked for, poll() reports errors and hang-ups only: a peer that has reset the
  * connection, or closed both sides of a Unix socket. */
 static bool conn_peer_reads(const struct conn *c)
@@ -374,7 +360,16 @@ void conn_process(struct conn *c)
     if (c->processing || c->yielded || c->state == CONN_CLOSING)
         return;
     conn_begin_turn(c);
-    run_steps(c);
+    /* TLS may hold decrypted bytes that no event of the socket will announce, so it is asked again
+     * until it has none. */
+    do {
+        if (c->tls && !c->eof)
+            conn_pull_tls(c);
+        c->processing = true;
+        while (step_conn(c))
+            ;
+        c->processing = false;
+    } while (c->tls && !c->eof && conn_wants_input(c) && conn_pull_tls(c));
     c->yielded |= c->turn_bytes >= TURN_BYTES;
     if (c->yielded && c->state != CONN_CLOSING)
         server_yield(c->server, c);

@@ -281,21 +281,6 @@ static bool pump_chunked(struct conn *c)
     return true;
 }
 
-/* The end of a body comes once, and not to a handler that has answered before it. */
-static bool tell_end(struct http_request *req)
-{
-    struct strbuf *b = &req->conn->body;
-    if (req->body_told || req->answer == ANSWER_DONE ||
-        (req->mode == BODY_BUFFER && conn_body_waits(req->conn, b->len)))
-        return false;
-    req->body_told = true;
-    if (req->mode == BODY_STREAM)
-        req->on_chunk(req, "", 0);
-    else if (req->mode == BODY_BUFFER)
-        req->on_body(req, b->data ? b->data : "", b->len);
-    return true;
-}
-
 bool request_waits(const struct http_request *req)
 {
     return !req->body_done && !req->paused && req->conn->in_pos == req->conn->in_len &&
@@ -311,7 +296,18 @@ bool request_pump(struct conn *c)
         return false;
     if (req->mode == BODY_DISCARD && req->answer != ANSWER_DONE)
         return false;
-    if (req->body_done)
-        return tell_end(req);
+    if (req->body_done) {
+        /* The end of a body comes once, and not to a handler that has answered before it. */
+        struct strbuf *b = &req->conn->body;
+        if (req->body_told || req->answer == ANSWER_DONE ||
+            (req->mode == BODY_BUFFER && conn_body_waits(req->conn, b->len)))
+            return false;
+        req->body_told = true;
+        if (req->mode == BODY_STREAM)
+            req->on_chunk(req, "", 0);
+        else if (req->mode == BODY_BUFFER)
+            req->on_body(req, b->data ? b->data : "", b->len);
+        return true;
+    }
     return req->framing == FRAMING_LENGTH ? pump_length(c) : pump_chunked(c);
 }

@@ -105,16 +105,6 @@ static bool has_memory_to_give(const struct http_server *s)
     return s->n_conns_peak >= CROWD_MIN && s->n_conns <= s->n_conns_peak / 2;
 }
 
-/* What a crowd of slow readers had queued lies in pieces between what still lives, so the allocator
- * keeps it. After the crowd has gone, all of it goes back to the system. */
-static void give_back_memory(struct http_server *s)
-{
-    if (!has_memory_to_give(s))
-        return;
-    s->n_conns_peak = s->n_conns;
-    malloc_trim(0);
-}
-
 static void stop_tick_if_idle(struct http_server *s)
 {
     if (list_empty(&s->conns) && list_empty(&s->refused) && !has_memory_to_give(s) && !s->closing)
@@ -132,7 +122,12 @@ static void on_tick(uv_timer_t *t)
     list_for_each(c, &s->refused, struct conn, node)
         conn_tick(c, now);
     keep_spare(s);
-    give_back_memory(s);
+    /* What a crowd of slow readers had queued lies in pieces between what still lives, so the
+     * allocator keeps it. After the crowd has gone, all of it goes back to the system. */
+    if (has_memory_to_give(s)) {
+        s->n_conns_peak = s->n_conns;
+        malloc_trim(0);
+    }
     stop_tick_if_idle(s);
 }
 
@@ -424,16 +419,6 @@ static void on_connection(uv_stream_t *stream, int status)
         conn_start(c); /* what TLS protects can be said after the handshake only */
 }
 
-/* Data that the peer's kernel does not take for so long ends a connection, also one that we do not
- * read from just now. Accepted sockets inherit it. */
-static void limit_unacknowledged(const struct http_server *s, int fd)
-{
-    uint64_t ms = 3 * s->o.config.ws_ping_ms;
-    unsigned limit =
-        (unsigned)(s->o.config.write_timeout_ms > ms ? s->o.config.write_timeout_ms : ms);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
-}
-
 static int open_handle(struct listener *l, uv_loop_t *loop, int fd)
 {
     int r = l->is_unix ? uv_pipe_init(loop, &l->h.pipe, 0) : uv_tcp_init(loop, &l->h.tcp);
@@ -456,10 +441,16 @@ int http_server_listen_fd(struct http_server *s, int fd, struct error *err)
     l->server = s;
     l->is_unix = addr.ss_family == AF_UNIX;
     list_init(&l->node);
-    if (l->is_unix)
+    if (l->is_unix) {
         s->has_unix = true;
-    else
-        limit_unacknowledged(s, fd);
+    } else {
+        /* Data that the peer's kernel does not take for so long ends a connection, also one that we
+         * do not read from just now. Accepted sockets inherit it. */
+        uint64_t ms = 3 * s->o.config.ws_ping_ms;
+        unsigned limit =
+            (unsigned)(s->o.config.write_timeout_ms > ms ? s->o.config.write_timeout_ms : ms);
+        setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
+    }
     int r = open_handle(l, s->o.loop, fd);
     if (r == 0) {
         fd_steal(&owned);

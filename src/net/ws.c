@@ -207,17 +207,6 @@ static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_
         strbuf_reset(&ws->message);
 }
 
-static void deliver_held(struct ws *ws)
-{
-    while (!list_empty(&ws->held) && !ws->paused && ws_is_open(ws)) {
-        struct held *h = container_of(ws->held.next, struct held, node);
-        list_remove(&h->node);
-        if (!ws->closing && ws->handlers.on_message)
-            ws->handlers.on_message(ws, h->binary, h->data, h->len);
-        free(h);
-    }
-}
-
 /* --- sending */
 
 static void flush_output(struct ws *ws)
@@ -238,14 +227,6 @@ static void flush_output(struct ws *ws)
         strbuf_reset(&ws->out);
 }
 
-/* The closing handshake is over, or wslay has given up on the peer. */
-static void finish_if_closed(struct ws *ws)
-{
-    if (!ws_is_open(ws) || wslay_event_want_read(ws->ctx) || wslay_event_want_write(ws->ctx))
-        return;
-    conn_linger(ws->conn, !wslay_event_get_close_received(ws->ctx));
-}
-
 /* Says why and closes without waiting for the peer's part of the handshake. wslay would close
  * without a code after a frame header it cannot read. */
 static void ws_fail(struct ws *ws)
@@ -262,7 +243,13 @@ static void ws_fail(struct ws *ws)
 void ws_input(struct conn *c)
 {
     struct ws *ws = c->ws;
-    deliver_held(ws);
+    while (!list_empty(&ws->held) && !ws->paused && ws_is_open(ws)) {
+        struct held *h = container_of(ws->held.next, struct held, node);
+        list_remove(&h->node);
+        if (!ws->closing && ws->handlers.on_message)
+            ws->handlers.on_message(ws, h->binary, h->data, h->len);
+        free(h);
+    }
     if (ws_is_open(ws) && wslay_event_want_read(ws->ctx) && wslay_event_recv(ws->ctx) != 0 &&
         !ws->violation)
         ws->violation = WSLAY_CODE_PROTOCOL_ERROR;
@@ -271,7 +258,10 @@ void ws_input(struct conn *c)
         return;
     }
     flush_output(ws);
-    finish_if_closed(ws);
+    /* The closing handshake is over, or wslay has given up on the peer. */
+    if (!ws_is_open(ws) || wslay_event_want_read(ws->ctx) || wslay_event_want_write(ws->ctx))
+        return;
+    conn_linger(ws->conn, !wslay_event_get_close_received(ws->ctx));
 }
 
 void ws_drained(struct conn *c)
