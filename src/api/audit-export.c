@@ -39,17 +39,6 @@ static void job_free(struct export_job *j)
 
 /* --- on the worker */
 
-/* A record that was dropped since the export began must not be missed silently. */
-static void check_contiguous(struct export_job *j, struct sqlite3 *db)
-{
-    struct audit_cursor c;
-    struct audit_row row;
-    if (audit_cursor_open(&c, db, j->since, INT64_MAX, AUDIT_OLDEST_FIRST, &j->err) >= 0 &&
-        audit_cursor_next(&c, &row, &j->err) > 0 && row.seq != j->since + 1)
-        error_set(&j->err, ERROR_CONFLICT, 0, "records were dropped while they were exported");
-    audit_cursor_close(&c);
-}
-
 static void make_page(void *data)
 {
     struct export_job *j = data;
@@ -57,8 +46,15 @@ static void make_page(void *data)
     int r = db ? 0 : -1;
     if (r >= 0 && !j->begun)
         r = audit_export_begin(db, j->since, j->footer.seq, j->key, &j->page, &j->since, &j->err);
-    if (r >= 0)
-        check_contiguous(j, db);
+    if (r >= 0) {
+        /* A record that was dropped since the export began must not be missed silently. */
+        struct audit_cursor c;
+        struct audit_row row;
+        if (audit_cursor_open(&c, db, j->since, INT64_MAX, AUDIT_OLDEST_FIRST, &j->err) >= 0 &&
+            audit_cursor_next(&c, &row, &j->err) > 0 && row.seq != j->since + 1)
+            error_set(&j->err, ERROR_CONFLICT, 0, "records were dropped while they were exported");
+        audit_cursor_close(&c);
+    }
     if (r >= 0 && !error_is_set(&j->err))
         j->more =
             audit_export_page(db, &j->since, j->footer.seq, PAGE_BYTES, &j->page, &j->err) > 0;

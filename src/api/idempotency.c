@@ -120,17 +120,6 @@ static void on_waiting_abort(struct api_request *req)
     free(w);
 }
 
-/* The same request again, while the first one is still at work: it gets the same answer, and the
- * work is done once. */
-static void wait_for(struct idempotency *e, struct api_request *req)
-{
-    struct waiting *w = new0(struct waiting);
-    w->req = req;
-    req->state = w;
-    list_append(&e->waiting, &w->node);
-    req->on_abort = on_waiting_abort;
-}
-
 /* A name that the same request gets again after a restart, made from the key (with owner and route
  * in it) and the body: by it, work that an earlier control plane began can be found. */
 static void name_fill(struct idempotency *e)
@@ -234,10 +223,17 @@ bool idempotency_begin(struct idempotency_table *t, struct api_request *req, con
         req->idempotency->req = req;
         return true;
     }
-    if (e->done)
+    if (e->done) {
         replay_answer(req, e);
-    else
-        wait_for(e, req);
+    } else {
+        /* The same request again, while the first one is still at work: it gets the same answer,
+         * and the work is done once. */
+        struct waiting *w = new0(struct waiting);
+        w->req = req;
+        req->state = w;
+        list_append(&e->waiting, &w->node);
+        req->on_abort = on_waiting_abort;
+    }
     return false;
 }
 
@@ -319,20 +315,6 @@ static void sort_loaded(struct idempotency_table *t)
     }
 }
 
-static void load_rows(struct idempotency_table *t)
-{
-    struct loading l = {.table = t};
-    struct error err = {0};
-    if (store_load(t->store, STORE_IDEMPOTENCY, load_row, &l, &err) < 0)
-        log_error("idempotency keys cannot be read: %s", err.message);
-    sort_loaded(t);
-    for (size_t i = 0; i < l.n_expired; i++) {
-        store_delete(t->store, STORE_IDEMPOTENCY, l.expired[i], NULL, NULL);
-        free(l.expired[i]);
-    }
-    free(l.expired);
-}
-
 struct idempotency_table *idempotency_table_new(size_t max, size_t max_per_key, uint64_t keep_ms,
                                                 struct store *store)
 {
@@ -345,8 +327,18 @@ struct idempotency_table *idempotency_table_new(size_t max, size_t max_per_key, 
     t->keep_ms = keep_ms;
     list_init(&t->running);
     list_init(&t->order);
-    if (store)
-        load_rows(t);
+    if (store) {
+        struct loading l = {.table = t};
+        struct error err = {0};
+        if (store_load(t->store, STORE_IDEMPOTENCY, load_row, &l, &err) < 0)
+            log_error("idempotency keys cannot be read: %s", err.message);
+        sort_loaded(t);
+        for (size_t i = 0; i < l.n_expired; i++) {
+            store_delete(t->store, STORE_IDEMPOTENCY, l.expired[i], NULL, NULL);
+            free(l.expired[i]);
+        }
+        free(l.expired);
+    }
     return t;
 }
 

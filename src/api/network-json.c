@@ -28,13 +28,6 @@ struct texts {
     size_t n;
 };
 
-static void texts_add(struct texts *t, char *text)
-{
-    t->list = xrealloc(t->list, (t->n + 2) * sizeof(*t->list));
-    t->list[t->n++] = text;
-    t->list[t->n] = NULL;
-}
-
 /* A name without brackets may not bring its port along, and a network is not a host. */
 static int check_host_text(const char *host, struct error *err)
 {
@@ -173,7 +166,9 @@ static int add_rule(struct texts *t, const char *place, json_int_t port, const c
                            "'name' is none",
                            place);
     }
-    texts_add(t, text);
+    t->list = xrealloc(t->list, (t->n + 2) * sizeof(*t->list));
+    t->list[t->n++] = text;
+    t->list[t->n] = NULL;
     return 0;
 }
 
@@ -213,26 +208,6 @@ static int check_readable(const char *place, const json_t *ports, bool intercept
     return 0;
 }
 
-static int add_ports(struct texts *t, const char *place, json_t *ports, const char *attributes,
-                     struct error *err)
-{
-    json_t *port;
-    size_t i;
-    int r = 0;
-    if (!ports)
-        return add_rule(t, place, 0, attributes, err);
-    if (json_array_size(ports) == 0 || json_array_size(ports) > NETWORK_PORTS_MAX)
-        return error_field(err, "ports", "'ports' has 1 to %d ports", NETWORK_PORTS_MAX);
-    json_array_foreach(ports, i, port)
-    {
-        json_int_t v = json_integer_value(port);
-        if (v < 1 || v > 65535)
-            return error_field(err, "ports", "a port is a number from 1 to 65535");
-        r = r < 0 ? r : add_rule(t, place, v, attributes, err);
-    }
-    return r;
-}
-
 static int parse_rule(const json_t *item, bool intercept, struct texts *t, struct error *err)
 {
     _cleanup_free_ char *owned = NULL, *attributes = xstrdup("");
@@ -252,7 +227,22 @@ static int parse_rule(const json_t *item, bool intercept, struct texts *t, struc
         r = check_readable(place, ports, intercept, err);
     if (r < 0)
         return r;
-    return add_ports(t, place, ports, attributes, err);
+    json_t *port;
+    size_t i;
+    if (!ports)
+        return add_rule(t, place, 0, attributes, err);
+    if (json_array_size(ports) == 0 || json_array_size(ports) > NETWORK_PORTS_MAX)
+        return error_field(err, "ports", "'ports' has 1 to %d ports", NETWORK_PORTS_MAX);
+    json_array_foreach(ports, i, port)
+    {
+        json_int_t v = json_integer_value(port);
+        if (v < 1 || v > 65535)
+            return error_field(err, "ports", "a port is a number from 1 to 65535");
+        r = add_rule(t, place, v, attributes, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
 }
 
 /* --- lists */

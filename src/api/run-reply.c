@@ -87,19 +87,6 @@ static void on_recorded(void *data, const struct error *err)
     free(w);
 }
 
-static void answer_started(struct run_call *c, struct exec *e)
-{
-    struct row_wait *w = new0(struct row_wait);
-    *w = (struct row_wait){.req = steal_ptr(c->req),
-                           .call = weak_ref(&c->weak, c),
-                           .exec = exec_ref(e),
-                           .view = c->view,
-                           .max_output = c->max_output};
-    w->req->state = w;
-    w->req->on_abort = on_row_abort;
-    exec_persist(e, on_recorded, w);
-}
-
 static void on_started(void *data, struct run *run, struct exec *e)
 {
     struct run_call *c = data;
@@ -107,7 +94,15 @@ static void on_started(void *data, struct run *run, struct exec *e)
     if (c->mode == RUN_SYNC || !c->req)
         return;
     if (c->mode == RUN_ASYNC) {
-        answer_started(c, e);
+        struct row_wait *w = new0(struct row_wait);
+        *w = (struct row_wait){.req = steal_ptr(c->req),
+                               .call = weak_ref(&c->weak, c),
+                               .exec = exec_ref(e),
+                               .view = c->view,
+                               .max_output = c->max_output};
+        w->req->state = w;
+        w->req->on_abort = on_row_abort;
+        exec_persist(e, on_recorded, w);
         return;
     }
     struct api_request *req = steal_ptr(c->req);

@@ -51,15 +51,6 @@ int spec_json_env(const json_t *body, const char *key, char ***ret, struct error
     return 1;
 }
 
-static void append_env(struct spec *s, char **more)
-{
-    size_t a = strv_length(s->env), b = strv_length(more);
-    s->env = xrealloc(s->env, (a + b + 1) * sizeof(*s->env));
-    memcpy(s->env + a, more, b * sizeof(*more));
-    s->env[a + b] = NULL;
-    free(more);
-}
-
 /* --- limits */
 
 static int parse_limit(const json_t *limits, const struct limit *row, struct spec *s,
@@ -215,8 +206,13 @@ static int parse_strings(const json_t *body, struct spec *s, struct error *err)
         free(s->workdir);
         s->workdir = xstrdup(workdir);
     }
-    if (env)
-        append_env(s, env);
+    if (env) {
+        size_t a = strv_length(s->env), b = strv_length(env);
+        s->env = xrealloc(s->env, (a + b + 1) * sizeof(*s->env));
+        memcpy(s->env + a, env, b * sizeof(*env));
+        s->env[a + b] = NULL;
+        free(env);
+    }
     return 0;
 }
 
@@ -287,14 +283,6 @@ static int parse_command(const json_t *body, struct exec_json *x, struct error *
     return r;
 }
 
-static int decode_base64(const char *text, struct run_file *f, struct error *err)
-{
-    if (base64_decode(text, strlen(text), &f->data, &f->len) < 0)
-        return error_field(err, "content_base64", "'content_base64' of '%.80s' is not base64",
-                           f->path);
-    return 0;
-}
-
 static int parse_file(const json_t *item, struct run_file *f, struct error *err)
 {
     const char *path = NULL, *content = NULL, *encoded = NULL;
@@ -316,8 +304,12 @@ static int parse_file(const json_t *item, struct run_file *f, struct error *err)
                            "a file needs 'path' and 'content' or 'content_base64'");
     f->path = xstrdup(path);
     f->mode = (unsigned)mode;
-    if (encoded)
-        return decode_base64(encoded, f, err);
+    if (encoded) {
+        if (base64_decode(encoded, strlen(encoded), &f->data, &f->len) < 0)
+            return error_field(err, "content_base64", "'content_base64' of '%.80s' is not base64",
+                               f->path);
+        return 0;
+    }
     f->data = xstrdup(content);
     f->len = strlen(content);
     return 0;
