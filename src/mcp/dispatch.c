@@ -164,33 +164,27 @@ static void serve_notification(struct mcp_session *s, const struct rpc_text *t, 
         call_cancel(call);
 }
 
-static void serve_message(struct mcp_session *s, struct outlet *o, const struct rpc_text *t,
-                          size_t i, struct rpc_message *m)
-{
-    session_touch(s);
-    switch (m->kind) {
-    case RPC_REQUEST:
-        serve_request(s, o, m);
-        break;
-    case RPC_NOTIFICATION:
-        serve_notification(s, t, i, m);
-        break;
-    case RPC_RESPONSE:
-        asks_answer(s, m);
-        break;
-    case RPC_INVALID:
-        outlet_fail(o, m->id, m->code, m->why);
-        break;
-    }
-}
-
 void dispatch_text(struct mcp_session *s, struct outlet *o, const struct rpc_text *t)
 {
     session_ref(s);
     for (size_t i = 0; i < rpc_text_count(t) && !s->ended; i++) {
         struct rpc_message m;
         rpc_message_init(&m, t, i);
-        serve_message(s, o, t, i, &m);
+        session_touch(s);
+        switch (m.kind) {
+        case RPC_REQUEST:
+            serve_request(s, o, &m);
+            break;
+        case RPC_NOTIFICATION:
+            serve_notification(s, t, i, &m);
+            break;
+        case RPC_RESPONSE:
+            asks_answer(s, &m);
+            break;
+        case RPC_INVALID:
+            outlet_fail(o, m.id, m.code, m.why);
+            break;
+        }
         rpc_message_done(&m);
     }
     session_unref(s);

@@ -96,17 +96,6 @@ static void keep_outlet(struct outlet *o)
     (void)o;
 }
 
-/* Notifications and responses only: nothing is answered. */
-static void accept_silently(struct api_request *req, struct mcp_session *s,
-                            const struct rpc_text *t)
-{
-    static const struct outlet_ops nowhere_ops = {
-        .send = drop_message, .answer = drop_message, .is_full = never_full, .free = keep_outlet};
-    struct outlet nowhere = {&nowhere_ops, 1};
-    dispatch_text(s, &nowhere, t);
-    api_reply_text(req, 202, JSON_TYPE, "", 0);
-}
-
 static void serve_initialize(struct api_request *req, const struct rpc_text *t, const char *id)
 {
     struct error err = {0};
@@ -151,26 +140,19 @@ static void serve_in_session(struct api_request *req, const struct rpc_text *t, 
         return;
     }
     if (answers == 0) {
-        accept_silently(req, s, t);
+        /* Notifications and responses only: nothing is answered. */
+        static const struct outlet_ops nowhere_ops = {.send = drop_message,
+                                                      .answer = drop_message,
+                                                      .is_full = never_full,
+                                                      .free = keep_outlet};
+        struct outlet nowhere = {&nowhere_ops, 1};
+        dispatch_text(s, &nowhere, t);
+        api_reply_text(req, 202, JSON_TYPE, "", 0);
         return;
     }
     struct stream *st = stream_new_exchange(s, api_take(req), answers, t->batch);
     dispatch_text(s, stream_outlet(st), t);
     stream_dispatched(st);
-}
-
-static void serve_text(struct api_request *req, const struct rpc_text *t)
-{
-    struct rpc_message first = {0};
-    if (!t->batch)
-        rpc_message_init(&first, t, 0);
-    if (first.kind == RPC_INVALID)
-        refuse_request(req, 400, first.id, first.code, first.why);
-    else if (is_initialize(t))
-        serve_initialize(req, t, first.id);
-    else
-        serve_in_session(req, t, first.kind == RPC_REQUEST ? first.id : NULL);
-    rpc_message_done(&first);
 }
 
 static void on_body(struct http_request *http, const char *body, size_t len)
@@ -182,7 +164,16 @@ static void on_body(struct http_request *http, const char *body, size_t len)
         refuse_request(req, 400, NULL, RPC_PARSE_ERROR, err.message);
         return;
     }
-    serve_text(req, &t);
+    struct rpc_message first = {0};
+    if (!t.batch)
+        rpc_message_init(&first, &t, 0);
+    if (first.kind == RPC_INVALID)
+        refuse_request(req, 400, first.id, first.code, first.why);
+    else if (is_initialize(&t))
+        serve_initialize(req, &t, first.id);
+    else
+        serve_in_session(req, &t, first.kind == RPC_REQUEST ? first.id : NULL);
+    rpc_message_done(&first);
     rpc_text_done(&t);
 }
 

@@ -264,21 +264,6 @@ static void on_grace(void *data)
     stdio_finish(data);
 }
 
-/* Where stdout is a pipe or a socket it must not hold up the loop; others never do for long. */
-static void prepare_stdout(struct mcp_stdio *io)
-{
-    struct stat st;
-    signal(SIGPIPE, SIG_IGN);
-    bool waits = fstat(STDOUT_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
-    if (waits && uv_poll_init(io->mcp->o.loop, &io->poll, STDOUT_FILENO) == 0) {
-        io->polls = true;
-        io->poll.data = io;
-        fd_set_nonblock(STDOUT_FILENO, true);
-    } else {
-        fd_set_nonblock(STDOUT_FILENO, false);
-    }
-}
-
 struct mcp_stdio *mcp_stdio_start(struct mcp *m, void (*on_end)(void *data), void *data)
 {
     static const struct lines_handlers handlers = {on_line, on_too_long, on_input_end};
@@ -292,7 +277,17 @@ struct mcp_stdio *mcp_stdio_start(struct mcp *m, void (*on_end)(void *data), voi
     io->session->loose = outlet_ref(&io->outlet);
     strbuf_init(&io->queue, m->o.config.buffer_total_bytes);
     loop_timer_init(&io->grace, m->o.loop, on_grace, io);
-    prepare_stdout(io);
+    /* Where stdout is a pipe or a socket it must not hold up the loop; others never do for long. */
+    struct stat st;
+    signal(SIGPIPE, SIG_IGN);
+    bool waits = fstat(STDOUT_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+    if (waits && uv_poll_init(io->mcp->o.loop, &io->poll, STDOUT_FILENO) == 0) {
+        io->polls = true;
+        io->poll.data = io;
+        fd_set_nonblock(STDOUT_FILENO, true);
+    } else {
+        fd_set_nonblock(STDOUT_FILENO, false);
+    }
     io->lines = lines_start(m->o.loop, STDIN_FILENO, m->o.config.max_message_bytes, &handlers, io);
     return io;
 }

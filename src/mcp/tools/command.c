@@ -89,17 +89,6 @@ static void on_tick(void *data)
                       news.len ? news.data : NULL);
 }
 
-static void start_ticker(struct command *c)
-{
-    if (!mcp_call_wants_progress(c->call) || !exec_journal(c->exec))
-        return;
-    c->has_ticker = true;
-    c->told_ms = clock_mono_ms();
-    list_init(&c->reader.node);
-    loop_timer_init(&c->ticker, mcp_call_services(c->call)->loop, on_tick, c);
-    loop_timer_start_every(&c->ticker, PROGRESS_TICK_MS);
-}
-
 /* --- its life */
 
 /* A command that runs ends, and its end ends the call; one that does not run yet never will. */
@@ -154,7 +143,13 @@ static void on_started(void *data, struct run *run, struct exec *e)
     c->run = run;
     c->exec = exec_ref(e);
     if (!c->background) {
-        start_ticker(c);
+        if (!mcp_call_wants_progress(c->call) || !exec_journal(c->exec))
+            return;
+        c->has_ticker = true;
+        c->told_ms = clock_mono_ms();
+        list_init(&c->reader.node);
+        loop_timer_init(&c->ticker, mcp_call_services(c->call)->loop, on_tick, c);
+        loop_timer_start_every(&c->ticker, PROGRESS_TICK_MS);
         return;
     }
     c->recording = true;

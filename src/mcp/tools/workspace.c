@@ -182,9 +182,10 @@ char *workspace_take_note(struct mcp_session *s)
     return steal_ptr(workspace_of(s)->note);
 }
 
-/* Forgets sandboxes that have died or were deleted by another client. */
-static void forget_dead(struct workspace *ws)
+struct sandbox *workspace_current(struct mcp_session *s)
 {
+    struct workspace *ws = workspace_of(s);
+    /* Forget sandboxes that have died, or that another client has deleted. */
     if (ws->current && !is_alive(ws->current)) {
         set_note(ws, ws->current);
         drop_sandbox(&ws->current);
@@ -196,12 +197,6 @@ static void forget_dead(struct workspace *ws)
             sandbox_delete(ws->own, NULL);
         drop_sandbox(&ws->own);
     }
-}
-
-struct sandbox *workspace_current(struct mcp_session *s)
-{
-    struct workspace *ws = workspace_of(s);
-    forget_dead(ws);
     return ws->current ? ws->current : ws->own;
 }
 
@@ -261,17 +256,6 @@ struct sandbox *workspace_sandbox(struct mcp_call *call, struct error *err)
 
 /* --- commands */
 
-/* "it has exec_1, exec_2", so that a model that mistook an id finds the right one. */
-static void name_execs(struct sandbox *sb, struct strbuf *out)
-{
-    struct exec **found = xcalloc(EXECS_SEEN_MAX, sizeof(struct exec *));
-    size_t n = exec_list(sb, found, EXECS_SEEN_MAX);
-    for (size_t i = n > EXECS_NAMED_MAX ? n - EXECS_NAMED_MAX : 0; i < n; i++)
-        strbuf_printf(out, "%s%s (%s)", out->len ? ", " : "", exec_id(found[i]),
-                      exec_status_name(exec_status(found[i])));
-    free(found);
-}
-
 struct exec *workspace_exec(struct mcp_call *call, struct error *err)
 {
     struct mcp_session *s = mcp_call_session(call);
@@ -286,8 +270,15 @@ struct exec *workspace_exec(struct mcp_call *call, struct error *err)
     if (e || error_is_set(err))
         return e;
     _cleanup_strbuf_ struct strbuf known = STRBUF_INIT(512);
-    if (sb)
-        name_execs(sb, &known);
+    if (sb) {
+        /* "it has exec_1, exec_2", so that a model that mistook an id finds the right one. */
+        struct exec **found = xcalloc(EXECS_SEEN_MAX, sizeof(struct exec *));
+        size_t n = exec_list(sb, found, EXECS_SEEN_MAX);
+        for (size_t i = n > EXECS_NAMED_MAX ? n - EXECS_NAMED_MAX : 0; i < n; i++)
+            strbuf_printf(&known, "%s%s (%s)", known.len ? ", " : "", exec_id(found[i]),
+                          exec_status_name(exec_status(found[i])));
+        free(found);
+    }
     error_set(err, ERROR_NOT_FOUND, 0, "there is no command '%.80s'; known ones: %s", wanted,
               known.len ? known.data : "none");
     return NULL;
