@@ -83,18 +83,6 @@ static int read_all(const struct args *a, struct result *r, struct sbx_error *er
     return a->n_rest ? read_file(a->rest[0], &r->v, err) : read_daemon(a, &r->v, err);
 }
 
-static int gather_evidence(const struct args *a, struct evidence *e, struct sbx_error *err)
-{
-    if (a->key && evidence_load_key(e, a->key, err) < 0)
-        return -1;
-    if (a->checkpoint && evidence_load_checkpoints(e, a->checkpoint, err) < 0)
-        return -1;
-    if (a->state_dir && audit_offline_evidence(a->state_dir, e, err) < 0)
-        return -1;
-    evidence_sort(e);
-    return 0;
-}
-
 /* --- what is not proved */
 
 __attribute__((format(printf, 2, 3))) static void result_add_doubt(struct result *r,
@@ -256,8 +244,13 @@ static int verify_evidence(const struct args *a, struct result *r)
 {
     struct sbx_error err;
     struct evidence *e = &r->evidence;
-    if (gather_evidence(a, e, &err) < 0)
+    if (a->key && evidence_load_key(e, a->key, &err) < 0)
         return cli_fail(&err);
+    if (a->checkpoint && evidence_load_checkpoints(e, a->checkpoint, &err) < 0)
+        return cli_fail(&err);
+    if (a->state_dir && audit_offline_evidence(a->state_dir, e, &err) < 0)
+        return cli_fail(&err);
+    evidence_sort(e);
     audit_verifier_init(&r->v, e->has_key ? e->key : NULL);
     for (size_t i = 0; i < e->n_others; i++)
         audit_verifier_add_key(&r->v, e->others[i]);

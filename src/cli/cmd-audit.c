@@ -93,18 +93,6 @@ static int keep_line(void *data, const char *line, size_t len)
     return 0;
 }
 
-static void print_lines(struct lines *l)
-{
-    while (l->n) {
-        l->n--;
-        print_line(NULL, l->line[l->n], strlen(l->line[l->n]));
-        free(l->line[l->n]);
-    }
-    free(l->line);
-    l->line = NULL;
-    fflush(stdout);
-}
-
 static int run_tail(const struct args *a)
 {
     struct sbx_error err;
@@ -120,7 +108,14 @@ static int run_tail(const struct args *a)
     if (session_open(a, false, &s, &err) < 0)
         return cli_fail(&err);
     int r = sbx_stream_lines(s.client, "GET", newest.data, NULL, keep_line, &l, &err);
-    print_lines(&l);
+    while (l.n) {
+        l.n--;
+        print_line(NULL, l.line[l.n], strlen(l.line[l.n]));
+        free(l.line[l.n]);
+    }
+    free(l.line);
+    l.line = NULL;
+    fflush(stdout);
     if (r < 0)
         return cli_fail(&err);
     if (!a->follow)

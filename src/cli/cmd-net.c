@@ -33,19 +33,6 @@ static void print_rule(const char *verdict, const json_t *rule)
     json_decref(more);
 }
 
-static int print_network(const struct args *a, const json_t *answer)
-{
-    size_t i;
-    json_t *rule;
-    if (a->json) {
-        print_json(answer, JSON_INDENT(2));
-        return 0;
-    }
-    json_array_foreach(json_object_get(answer, "deny"), i, rule) print_rule("deny", rule);
-    json_array_foreach(json_object_get(answer, "allow"), i, rule) print_rule("allow", rule);
-    return 0;
-}
-
 /* Takes body. */
 static int call_network(const struct args *a, struct session *s, const char *method, json_t *body,
                         struct sbx_error *err)
@@ -55,7 +42,15 @@ static int call_network(const struct args *a, struct session *s, const char *met
     int r = session_call(s, method, path, body, &network, err);
     if (r < 0)
         return r;
-    return print_network(a, network);
+    size_t i;
+    json_t *rule;
+    if (a->json) {
+        print_json(network, JSON_INDENT(2));
+        return 0;
+    }
+    json_array_foreach(json_object_get(network, "deny"), i, rule) print_rule("deny", rule);
+    json_array_foreach(json_object_get(network, "allow"), i, rule) print_rule("allow", rule);
+    return 0;
 }
 
 /* --- verbs */

@@ -28,16 +28,6 @@ static int read_text(const char *path, struct strbuf *text)
     return fd < 0 ? -errno : fd_read_all(fd, text);
 }
 
-static void print_findings(const struct validation *v)
-{
-    printf("threat level: %s\n", threat_name(v->threat));
-    for (size_t i = 0; i < v->n_matches; i++) {
-        const struct validate_match *m = &v->matches[i];
-        printf("%-8s %s:%s at %zu: %s: %s\n", threat_name(m->threat),
-               validate_category_name(m->category), m->id, m->offset, m->message, m->excerpt);
-    }
-}
-
 static void print_result(const struct args *a, const struct validation *v)
 {
     if (a->json) {
@@ -48,7 +38,12 @@ static void print_result(const struct args *a, const struct validation *v)
     } else if (a->show) {
         fwrite(v->visible.data ? v->visible.data : "", 1, v->visible.len, stdout);
     } else {
-        print_findings(v);
+        printf("threat level: %s\n", threat_name(v->threat));
+        for (size_t i = 0; i < v->n_matches; i++) {
+            const struct validate_match *m = &v->matches[i];
+            printf("%-8s %s:%s at %zu: %s: %s\n", threat_name(m->threat),
+                   validate_category_name(m->category), m->id, m->offset, m->message, m->excerpt);
+        }
     }
 }
 

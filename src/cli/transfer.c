@@ -195,21 +195,18 @@ struct tree_job {
     struct sbx_error err;
 };
 
-/* What follows an archive's end mark is padding; reading it lets the sender finish. */
-static void drain_pipe(int fd)
-{
-    char buf[4096];
-    while (read(fd, buf, sizeof(buf)) > 0)
-        ;
-}
-
 static void *tree_thread(void *opaque)
 {
     struct tree_job *j = opaque;
     j->result = j->unpack ? tree_unpack(j->archive_fd, j->dir, &j->skipped, &j->err)
                           : tree_pack(j->dir, j->archive_fd, &j->skipped, &j->err);
-    if (j->unpack && j->result == 0)
-        drain_pipe(j->archive_fd);
+    if (j->unpack && j->result == 0) {
+        /* What follows an archive's end mark is padding; reading it lets the sender finish. */
+        int fd = j->archive_fd;
+        char buf[4096];
+        while (read(fd, buf, sizeof(buf)) > 0)
+            ;
+    }
     fd_close(&j->archive_fd);
     return NULL;
 }
