@@ -219,27 +219,6 @@ static int refuse_upgrade(struct sbx_ws *ws, const char *head, int status, int64
     return libsbx_fail_http(err, status, ws->early.data, ws->early.len);
 }
 
-static int check_answer(struct sbx_ws *ws, const char *key, int64_t deadline, struct sbx_error *err)
-{
-    size_t head_len;
-    if (read_head(ws, deadline, &head_len, err) < 0)
-        return -1;
-    _cleanup_free_ char *head = xstrndup(ws->early.data, head_len);
-    strbuf_consume(&ws->early, head_len);
-    int status = 0;
-    if (sscanf(head, "HTTP/1.%*1d %3d", &status) != 1)
-        return libsbx_fail(err, "internal", "%s does not speak HTTP/1.1", ws->address);
-    if (status != 101)
-        return refuse_upgrade(ws, head, status, deadline, err);
-    char want[29];
-    expected_accept(key, want);
-    _cleanup_free_ char *accept = find_header(head, "Sec-WebSocket-Accept");
-    _cleanup_free_ char *upgrade = find_header(head, "Upgrade");
-    if (!accept || strcmp(accept, want) != 0 || !upgrade || strcasecmp(upgrade, "websocket") != 0)
-        return libsbx_fail(err, "internal", "%s answered the upgrade wrongly", ws->address);
-    return 0;
-}
-
 static int ws_handshake(struct sbx_ws *ws, const struct sbx_client *c, const char *path,
                         struct sbx_error *err)
 {
@@ -257,7 +236,23 @@ static int ws_handshake(struct sbx_ws *ws, const struct sbx_client *c, const cha
     strbuf_puts(&req, "User-Agent: libsbx/" MAS_VERSION "\r\n\r\n");
     if (send_all(ws, req.data, req.len, deadline, err) < 0)
         return -1;
-    return check_answer(ws, key, deadline, err);
+    size_t head_len;
+    if (read_head(ws, deadline, &head_len, err) < 0)
+        return -1;
+    _cleanup_free_ char *head = xstrndup(ws->early.data, head_len);
+    strbuf_consume(&ws->early, head_len);
+    int status = 0;
+    if (sscanf(head, "HTTP/1.%*1d %3d", &status) != 1)
+        return libsbx_fail(err, "internal", "%s does not speak HTTP/1.1", ws->address);
+    if (status != 101)
+        return refuse_upgrade(ws, head, status, deadline, err);
+    char want[29];
+    expected_accept(key, want);
+    _cleanup_free_ char *accept = find_header(head, "Sec-WebSocket-Accept");
+    _cleanup_free_ char *upgrade = find_header(head, "Upgrade");
+    if (!accept || strcmp(accept, want) != 0 || !upgrade || strcasecmp(upgrade, "websocket") != 0)
+        return libsbx_fail(err, "internal", "%s answered the upgrade wrongly", ws->address);
+    return 0;
 }
 
 static int connect_socket(struct sbx_ws *ws, struct sbx_client *c, struct sbx_error *err)
@@ -310,22 +305,18 @@ struct sbx_ws *sbx_ws_open(struct sbx_client *c, const char *path, struct sbx_er
 
 /* --- messages */
 
-static void flush_goodbye(struct sbx_ws *ws)
-{
-    int64_t deadline = clock_mono_ms() + GOODBYE_TIMEOUT_MS;
-    wslay_event_queue_close(ws->wslay, WSLAY_CODE_NORMAL_CLOSURE, NULL, 0);
-    while (wslay_event_want_write(ws->wslay) && wslay_event_send(ws->wslay) == 0)
-        if (wslay_event_want_write(ws->wslay) && wait_fd(ws->fd, POLLOUT, deadline) <= 0)
-            break;
-}
-
 void sbx_ws_free(struct sbx_ws *ws)
 {
     if (!ws)
         return;
     if (ws->wslay) {
-        if (!ws->ended)
-            flush_goodbye(ws);
+        if (!ws->ended) {
+            int64_t deadline = clock_mono_ms() + GOODBYE_TIMEOUT_MS;
+            wslay_event_queue_close(ws->wslay, WSLAY_CODE_NORMAL_CLOSURE, NULL, 0);
+            while (wslay_event_want_write(ws->wslay) && wslay_event_send(ws->wslay) == 0)
+                if (wslay_event_want_write(ws->wslay) && wait_fd(ws->fd, POLLOUT, deadline) <= 0)
+                    break;
+        }
         wslay_event_context_free(ws->wslay);
     }
     while (ws->first) {
