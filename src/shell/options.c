@@ -207,16 +207,6 @@ struct shell_walk shell_walk_start(const struct shell_command *c, const struct s
     return w;
 }
 
-/* Values that are words of their own. */
-static void take_next(struct shell_walk *w, struct shell_item *item, size_t n)
-{
-    item->value_word = w->next + n - 1;
-    item->value = item->value_word < w->c->n_words ? w->c->words[item->value_word].text : NULL;
-    w->next += n;
-    if (w->next > w->c->n_words)
-        w->next = w->c->n_words;
-}
-
 static void take_value(struct shell_walk *w, struct shell_item *item, const struct shell_option *o,
                        const char *glued)
 {
@@ -224,8 +214,15 @@ static void take_value(struct shell_walk *w, struct shell_item *item, const stru
     item->meaning = o->meaning;
     item->value = glued;
     item->value_word = item->word;
-    if (!glued && (o->values == ':' || o->values == '2'))
-        take_next(w, item, o->values == '2' ? 2 : 1);
+    if (!glued && (o->values == ':' || o->values == '2')) {
+        /* Values that are words of their own. */
+        size_t n = o->values == '2' ? 2 : 1;
+        item->value_word = w->next + n - 1;
+        item->value = item->value_word < w->c->n_words ? w->c->words[item->value_word].text : NULL;
+        w->next += n;
+        if (w->next > w->c->n_words)
+            w->next = w->c->n_words;
+    }
 }
 
 static void next_letter(struct shell_walk *w, struct shell_item *item)

@@ -194,16 +194,6 @@ static bool cmake_definition_runs(const char *text, size_t len, const char *valu
     return !is_plain_value(value) || ends_with(text, n, "EXECUTABLE") || ends_with(text, n, "_DIR");
 }
 
-/* "ext::sh -c x" and "name::address" start a helper of that name. */
-static void look_at_remote(struct shell_command *c, const struct shell_item *item)
-{
-    size_t n = 0;
-    while (isalnum((unsigned char)item->value[n]))
-        n++;
-    if (n && strncmp(item->value + n, "::", 2) == 0)
-        shell_mark(c, "a remote that is a program", item->word);
-}
-
 static bool meson_option_runs(const char *text, size_t len, const char *value)
 {
     if (ends_with(text, len, "args"))
@@ -213,8 +203,14 @@ static bool meson_option_runs(const char *text, size_t len, const char *value)
 
 void shell_look_at_value(struct shell_command *c, const struct shell_item *item)
 {
-    if (item->kind == ITEM_OPERAND && strcmp(c->name, "git") == 0)
-        look_at_remote(c, item);
+    if (item->kind == ITEM_OPERAND && strcmp(c->name, "git") == 0) {
+        /* "ext::sh -c x" and "name::address" start a helper of that name. */
+        size_t n = 0;
+        while (isalnum((unsigned char)item->value[n]))
+            n++;
+        if (n && strncmp(item->value + n, "::", 2) == 0)
+            shell_mark(c, "a remote that is a program", item->word);
+    }
     bool make = shell_in_list("make gmake", c->name, strlen(c->name));
     bool defines = item->letter == 'D' && shell_in_list("cmake meson", c->name, strlen(c->name));
     if (!item->value || !(make ? item->kind == ITEM_OPERAND : defines))
@@ -229,15 +225,6 @@ void shell_look_at_value(struct shell_command *c, const struct shell_item *item)
 }
 
 /* --- programs with a row, and all others */
-
-static void look_at_directory(struct shell_command *c)
-{
-    for (size_t i = 1; i < c->n_words; i++)
-        if (strncmp(c->words[i].text, "-C", 2) == 0 ||
-            strncmp(c->words[i].text, "--directory", 8) == 0 ||
-            strncmp(c->words[i].text, "--chdir", 6) == 0)
-            c->moved = true;
-}
 
 /* Of a compiler for another machine ("aarch64-linux-gnu-gcc") the last part is what it is. */
 static const char *compiler_of(const char *plain)
@@ -265,8 +252,13 @@ void shell_look_at_program(struct shell_build *b, size_t index)
     _cleanup_free_ char *copy = xstrdup(name); /* the list may move */
     if (strcmp(copy, "find") == 0)
         return; /* its expression has commands in the middle */
-    if (shell_find_program(copy))
+    if (shell_find_program(copy)) {
         shell_walk_row(b, index, copy, 1);
-    else
-        look_at_directory(c);
+    } else {
+        for (size_t i = 1; i < c->n_words; i++)
+            if (strncmp(c->words[i].text, "-C", 2) == 0 ||
+                strncmp(c->words[i].text, "--directory", 8) == 0 ||
+                strncmp(c->words[i].text, "--chdir", 6) == 0)
+                c->moved = true;
+    }
 }

@@ -15,20 +15,6 @@ static size_t line_length(const struct shell_reader *r)
     return end ? (size_t)(end - r->s) - r->pos : r->len - r->pos;
 }
 
-static void attach_here(struct shell_reader *r, size_t index, const struct strbuf *body, bool live)
-{
-    const char *text = body->data ? body->data : "";
-    if (live)
-        shell_scan_live(r->b, text, body->len, r->depth + 1, r->bash);
-    if (index >= r->b->out->n_commands)
-        return;
-    struct shell_command *c = &r->b->out->commands[index];
-    free(c->here);
-    c->here = xstrdup(text);
-    c->here_live = live;
-    c->here_holes = live && strpbrk(text, "$`\\");
-}
-
 static void read_body(struct shell_reader *r, const char *delimiter, bool strip, bool live,
                       size_t index)
 {
@@ -44,17 +30,16 @@ static void read_body(struct shell_reader *r, const char *delimiter, bool strip,
         strbuf_append(&body, line, n);
         strbuf_puts(&body, "\n");
     }
-    attach_here(r, index, &body, live);
-}
-
-static void read_bodies(struct shell_reader *r)
-{
-    for (size_t i = 0; i < r->n_pending; i++) {
-        read_body(r, r->pending[i].delimiter, r->pending[i].strip, r->pending[i].live,
-                  r->pending[i].command);
-        free(r->pending[i].delimiter);
-    }
-    r->n_pending = 0;
+    const char *text = body.data ? body.data : "";
+    if (live)
+        shell_scan_live(r->b, text, body.len, r->depth + 1, r->bash);
+    if (index >= r->b->out->n_commands)
+        return;
+    struct shell_command *c = &r->b->out->commands[index];
+    free(c->here);
+    c->here = xstrdup(text);
+    c->here_live = live;
+    c->here_holes = live && strpbrk(text, "$`\\");
 }
 
 static void read_here(struct shell_reader *r)
@@ -92,7 +77,12 @@ void shell_skip_blanks(struct shell_reader *r, bool newlines)
             r->pos += line_length(r);
         } else if (c == '\n' && newlines) {
             r->pos++;
-            read_bodies(r);
+            for (size_t i = 0; i < r->n_pending; i++) {
+                read_body(r, r->pending[i].delimiter, r->pending[i].strip, r->pending[i].live,
+                          r->pending[i].command);
+                free(r->pending[i].delimiter);
+            }
+            r->n_pending = 0;
         } else {
             return;
         }
