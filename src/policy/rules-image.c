@@ -23,16 +23,11 @@ static bool is_digest(const char *text)
            strspn(text + 7, "0123456789abcdef") == 64;
 }
 
-/* "registry" in "registry/...": what has a dot, a colon or a star in it. */
-static size_t registry_length(const char *pattern)
-{
-    size_t n = strcspn(pattern, "/");
-    return pattern[n] && strcspn(pattern, ".:*") < n ? n : 0;
-}
-
 static const char *pattern_complaint(const char *pattern)
 {
-    size_t registry = registry_length(pattern);
+    /* "registry" in "registry/...": what has a dot, a colon or a star in it. */
+    size_t n = strcspn(pattern, "/");
+    size_t registry = pattern[n] && strcspn(pattern, ".:*") < n ? n : 0;
     for (const char *c = pattern; *c; c++)
         if ((unsigned char)*c <= ' ' || *c == 0x7f)
             return "a space or a control character in it";
