@@ -201,14 +201,6 @@ static void look_at(struct walk *w, size_t at)
     }
 }
 
-/* Patterns that do not apply count as done. */
-static void choose_patterns(struct walk *w, bool squeezed)
-{
-    for (size_t i = 0; i < validate_n_patterns; i++)
-        if (!!(validate_patterns[i].flags & PATTERN_SQUEEZED) != squeezed)
-            w->progress[i].found = SCAN_PER_PATTERN;
-}
-
 static void walk_all(struct scan_state *s, const struct view *v, bool squeezed,
                      const struct decoder *d, found_fn on_found)
 {
@@ -224,7 +216,10 @@ static void walk_all(struct scan_state *s, const struct view *v, bool squeezed,
     assert(w.context && w.data);
     pcre2_set_match_limit(w.context, SCAN_STEPS_MAX);
     pcre2_set_heap_limit(w.context, SCAN_HEAP_KIB);
-    choose_patterns(&w, squeezed);
+    /* Patterns that do not apply count as done. */
+    for (size_t i = 0; i < validate_n_patterns; i++)
+        if (!!(validate_patterns[i].flags & PATTERN_SQUEEZED) != squeezed)
+            w.progress[i].found = SCAN_PER_PATTERN;
     for (size_t at = 0; at + 1 < v->text.len; at++) {
         if (at % SCAN_LOOK_AT_CLOCK == 0 && !scan_in_time(s))
             break;

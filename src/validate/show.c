@@ -133,21 +133,6 @@ static void show_escape(struct strbuf *b, const char *text, size_t len)
             show_char(b, -1, (unsigned char)text[i]);
 }
 
-static void write_forms(struct scan_state *s, int32_t cp, bool keep, size_t at, size_t n)
-{
-    struct validation *v = s->result;
-    if (keep && !is_stripped(s, at))
-        strbuf_append(&v->sanitized, s->text + at, n);
-    else if (cp < 0)
-        validate_put(&v->sanitized, 0xfffd);
-    if (keep)
-        strbuf_append(&v->visible, s->text + at, n);
-    else if (cp == '\033')
-        show_escape(&v->visible, s->text + at, n);
-    else
-        show_char(&v->visible, cp, (unsigned char)s->text[at]);
-}
-
 static void step_char(struct walk *w, size_t *pos)
 {
     struct scan_state *s = w->s;
@@ -160,7 +145,18 @@ static void step_char(struct walk *w, size_t *pos)
     bool keep = judge_char(w, cp, class, at, *pos);
     if (cp == '\033')
         *pos = at + escape_length(s, at);
-    write_forms(s, cp, keep, at, *pos - at);
+    size_t n = *pos - at;
+    struct validation *v = s->result;
+    if (keep && !is_stripped(s, at))
+        strbuf_append(&v->sanitized, s->text + at, n);
+    else if (cp < 0)
+        validate_put(&v->sanitized, 0xfffd);
+    if (keep)
+        strbuf_append(&v->visible, s->text + at, n);
+    else if (cp == '\033')
+        show_escape(&v->visible, s->text + at, n);
+    else
+        show_char(&v->visible, cp, (unsigned char)s->text[at]);
     w->before = cp < 0 ? 0 : cp;
 }
 
