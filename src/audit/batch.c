@@ -118,26 +118,21 @@ static void wake_waiters(struct audit *a)
     }
 }
 
-/* Back to the front of the queue; the store has logged why. */
-static void batch_failed(struct audit *a)
-{
-    strbuf_append(&a->batch.lines, a->queued.data, a->queued.len);
-    struct strbuf all = a->batch.lines;
-    a->batch.lines = a->queued;
-    a->queued = all;
-    strbuf_reset(&a->batch.lines);
-    a->failures++;
-    if (!a->closing)
-        loop_timer_start(&a->batch_timer, BATCH_RETRY_MS);
-    wake_waiters(a);
-}
-
 static void on_chained(void *data, const struct error *err)
 {
     struct audit *a = data;
     a->chaining = false;
     if (err) {
-        batch_failed(a);
+        /* Back to the front of the queue; the store has logged why. */
+        strbuf_append(&a->batch.lines, a->queued.data, a->queued.len);
+        struct strbuf all = a->batch.lines;
+        a->batch.lines = a->queued;
+        a->queued = all;
+        strbuf_reset(&a->batch.lines);
+        a->failures++;
+        if (!a->closing)
+            loop_timer_start(&a->batch_timer, BATCH_RETRY_MS);
+        wake_waiters(a);
         return;
     }
     a->failures = 0;

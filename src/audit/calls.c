@@ -76,19 +76,6 @@ struct audit_record audit_calls_complete(const struct audit *a, const struct aud
     return whole;
 }
 
-/* The same from an intent that an earlier control plane has written. */
-static void read_names(struct audit *a, const char *call_id, const char *line, size_t len)
-{
-    struct audit_member action, tool, sandbox;
-    struct open_call *c = map_find(a->open, call_id);
-    if (c && audit_record_find(line, len, "action", &action))
-        copy_name(c->action_id, sizeof(c->action_id), action.text, action.text_len);
-    if (c && audit_record_find(line, len, "tool", &tool))
-        copy_name(c->tool, sizeof(c->tool), tool.text, tool.text_len);
-    if (c && audit_record_find(line, len, "sandbox", &sandbox))
-        copy_name(c->sandbox, sizeof(c->sandbox), sandbox.text, sandbox.text_len);
-}
-
 void audit_calls_read(struct audit *a, const char *line, size_t len, uint64_t seq)
 {
     struct audit_member kind, call;
@@ -102,8 +89,18 @@ void audit_calls_read(struct audit *a, const char *line, size_t len, uint64_t se
     int flags = audit_kind_flags(kind_name);
     if (flags > 0)
         audit_calls_apply(a, flags, call_id, seq, NULL);
-    if (flags > 0 && (flags & AUDIT_KIND_OPENS))
-        read_names(a, call_id, line, len);
+    if (flags > 0 && (flags & AUDIT_KIND_OPENS)) {
+        /* An earlier control plane wrote this intent, so nothing but the line itself has the
+         * names. */
+        struct audit_member action, tool, sandbox;
+        struct open_call *c = map_find(a->open, call_id);
+        if (c && audit_record_find(line, len, "action", &action))
+            copy_name(c->action_id, sizeof(c->action_id), action.text, action.text_len);
+        if (c && audit_record_find(line, len, "tool", &tool))
+            copy_name(c->tool, sizeof(c->tool), tool.text, tool.text_len);
+        if (c && audit_record_find(line, len, "sandbox", &sandbox))
+            copy_name(c->sandbox, sizeof(c->sandbox), sandbox.text, sandbox.text_len);
+    }
 }
 
 bool audit_is_open(const struct audit *a, const char *call_id)

@@ -91,17 +91,6 @@ static void on_synced_to_empty(struct audit *a, int result)
     a->emptying = -1;
 }
 
-/* Rows that are committed are not yet on the disk (synchronous = NORMAL). The part of the file that
- * has the same lines is emptied only after both were synced, so that power loss takes neither. */
-static void empty_spent(struct audit *a)
-{
-    int part = audit_file_spent(&a->file, a->head.seq);
-    if (a->emptying >= 0 || part < 0)
-        return;
-    a->emptying = part;
-    sync_all(a, on_synced_to_empty);
-}
-
 /* --- who waits */
 
 static void call_end(struct checkpoint_call *c, const struct checkpoint *got, const char *why)
@@ -179,21 +168,6 @@ static void on_signing_key(void *data, const struct error *err)
         log_warn("audit: the next start will record the rotation again: %s", err->message);
 }
 
-/* The rotation is put on record before the database notes the new key: a kill between the two makes
- * the next start record it once more, and never not at all. */
-static void take_new_key(struct audit *a)
-{
-    const struct checkpoint *c = &a->signed_last;
-    memcpy(a->signer.public_key, c->new_key, sizeof(c->new_key));
-    a->key_replaced = false;
-    if (c->purpose != CHECKPOINT_ROTATE || a->closing)
-        return;
-    audit_note_rotated(a, c);
-    fault_point("audit.rotation-told");
-    a->jobs++;
-    store_apply(a->store, put_signing_key, on_signing_key, a);
-}
-
 static void on_saved(void *data, const struct error *err)
 {
     struct audit *a = data;
@@ -206,8 +180,19 @@ static void on_saved(void *data, const struct error *err)
     a->signing = false;
     a->signed_last = a->unsaved;
     fault_point("audit.checkpoint-saved");
-    if (checkpoint_changes_key(&a->signed_last))
-        take_new_key(a);
+    if (checkpoint_changes_key(&a->signed_last)) {
+        /* The rotation is put on record before the database notes the new key: a kill between the
+         * two makes the next start record it once more, and never not at all. */
+        const struct checkpoint *c = &a->signed_last;
+        memcpy(a->signer.public_key, c->new_key, sizeof(c->new_key));
+        a->key_replaced = false;
+        if (c->purpose == CHECKPOINT_ROTATE && !a->closing) {
+            audit_note_rotated(a, c);
+            fault_point("audit.rotation-told");
+            a->jobs++;
+            store_apply(a->store, put_signing_key, on_signing_key, a);
+        }
+    }
     end_calls(a, &a->signed_last, NULL);
     if (a->closing)
         return;
@@ -329,7 +314,14 @@ void audit_checkpoint_now(struct audit *a, enum checkpoint_purpose purpose, audi
 void audit_checkpoint_consider(struct audit *a)
 {
     const struct audit_config *o = &a->config;
-    empty_spent(a);
+    /* Rows that are committed are not yet on the disk (synchronous = NORMAL). The part of the file
+     * that has the same lines is emptied only after both were synced, so that power loss takes
+     * neither. */
+    int part = audit_file_spent(&a->file, a->head.seq);
+    if (a->emptying < 0 && part >= 0) {
+        a->emptying = part;
+        sync_all(a, on_synced_to_empty);
+    }
     if (!a->signer.sign || a->signing || a->head.seq <= a->signed_last.seq)
         return;
     if (o->checkpoint_records && a->head.seq - a->signed_last.seq >= o->checkpoint_records)

@@ -72,16 +72,6 @@ static int read_bytes(struct audit *a, sqlite3 *db, struct error *err)
 
 /* --- the file's tail */
 
-static void note_damage(struct recovery *v, const char *line, size_t len, const char *what)
-{
-    char digest[AUDIT_DIGEST_SIZE];
-    audit_digest(line, len, digest);
-    if (v->n_damaged < DAMAGE_MAX)
-        snprintf(v->damage[v->n_damaged], sizeof(v->damage[0]),
-                 "{\"what\":\"%s\",\"bytes\":%zu,\"digest\":\"%s\"}", what, len, digest);
-    v->n_damaged++;
-}
-
 static int chain_line(struct recovery *v, const char *line, size_t len, uint64_t seq,
                       struct error *err)
 {
@@ -107,7 +97,13 @@ static int on_line(void *data, const char *line, size_t len, bool complete, stru
     struct recovery *v = data;
     uint64_t seq = audit_record_seq(line, len);
     if (!complete || !is_record(line, len)) {
-        note_damage(v, line, len, complete ? "not a record" : "torn");
+        const char *what = complete ? "not a record" : "torn";
+        char digest[AUDIT_DIGEST_SIZE];
+        audit_digest(line, len, digest);
+        if (v->n_damaged < DAMAGE_MAX)
+            snprintf(v->damage[v->n_damaged], sizeof(v->damage[0]),
+                     "{\"what\":\"%s\",\"bytes\":%zu,\"digest\":\"%s\"}", what, len, digest);
+        v->n_damaged++;
         return 0;
     }
     return seq <= v->audit->head.seq ? 0 : chain_line(v, line, len, seq, err);

@@ -191,16 +191,6 @@ static void write_carried(struct audit *a, struct drop_job *j)
     }
 }
 
-static void note_dropped(struct audit *a, const struct drop_job *j)
-{
-    char details[160];
-    snprintf(details, sizeof(details),
-             "{\"first\":%" PRIu64 ",\"base\":%" PRIu64 ",\"records\":%" PRIu64
-             ",\"bytes\":%" PRId64 "}",
-             j->first, j->base, j->base - j->first + 1, j->bytes);
-    audit_note_text(a, "retention", "dropped", details);
-}
-
 /* That records were dropped is itself a record, with the base that the rest is proved by. */
 static void on_dropped(void *data, const struct error *err)
 {
@@ -215,8 +205,14 @@ static void on_dropped(void *data, const struct error *err)
     }
     if (!err && !a->closing && j->n_carried)
         write_carried(a, j);
-    if (!err && !a->closing && j->base)
-        note_dropped(a, j);
+    if (!err && !a->closing && j->base) {
+        char details[160];
+        snprintf(details, sizeof(details),
+                 "{\"first\":%" PRIu64 ",\"base\":%" PRIu64 ",\"records\":%" PRIu64
+                 ",\"bytes\":%" PRId64 "}",
+                 j->first, j->base, j->base - j->first + 1, j->bytes);
+        audit_note_text(a, "retention", "dropped", details);
+    }
     if (!a->closing)
         loop_timer_start(&a->retention_timer, again ? RETENTION_SOON : RETENTION_MS);
     for (size_t i = 0; i < j->n_carried; i++)

@@ -372,15 +372,6 @@ static bool take_key(struct audit_verifier *v, const struct audit_header *h)
     return v->key ? true : verifier_fail(v, "it names a key that is none");
 }
 
-static bool verify_header(struct audit_verifier *v, const char *line, size_t len)
-{
-    struct audit_header h;
-    if (!parse_header(line, len, &h))
-        return verifier_fail(v, "this is not the first line of an exported audit");
-    v->last_seq = h.last_seq;
-    return take_key(v, &h) && audit_verify_start(v, h.base_seq, h.base);
-}
-
 bool audit_verify_line(struct audit_verifier *v, const char *line, size_t len)
 {
     uint8_t hash[CHECKPOINT_HASH_SIZE];
@@ -391,8 +382,13 @@ bool audit_verify_line(struct audit_verifier *v, const char *line, size_t len)
     v->line++;
     if (len > LINE_MAX_BYTES)
         return verifier_fail(v, "this line is too long for a record");
-    if (!v->has_header)
-        return verify_header(v, line, len);
+    if (!v->has_header) {
+        struct audit_header h;
+        if (!parse_header(line, len, &h))
+            return verifier_fail(v, "this is not the first line of an exported audit");
+        v->last_seq = h.last_seq;
+        return take_key(v, &h) && audit_verify_start(v, h.base_seq, h.base);
+    }
     if (checkpoint_is_text(line, len)) {
         if (!checkpoint_parse(line, len, &c))
             return verifier_fail(v, "this checkpoint is damaged");
