@@ -115,36 +115,28 @@ static int take_count(const json_t *obj, const char *key, uint64_t *ret, struct 
     return 0;
 }
 
-static int parse_into(const json_t *obj, struct image_info *i, struct error *err)
+int image_info_parse(const json_t *obj, struct image_info *ret, struct error *err)
 {
+    _cleanup_image_info_ struct image_info i = {0};
+    *ret = (struct image_info){0};
     const char *digest = "";
     if (json_member_string(obj, "digest", &digest, err) < 0)
         return -1;
     if (!image_digest_is_valid(digest))
         return error_field(err, "digest", "'digest' is not 64 hex digits");
-    memcpy(i->digest, digest, IMAGE_DIGEST_SIZE);
-    if (take_text(obj, "name", &i->name, err) < 0 ||
-        take_count(obj, "size_bytes", &i->size_bytes, err) < 0 ||
-        take_count(obj, "files", &i->files, err) < 0 ||
-        take_count(obj, "skipped", &i->skipped, err) < 0 ||
-        json_member_int(obj, "created", 0, INT64_MAX, &i->created_ns, err) < 0 ||
-        take_vector(obj, "env", ENV_MAX, &i->env, err) < 0 ||
-        take_text(obj, "workdir", &i->workdir, err) < 0 ||
-        take_text(obj, "user", &i->user, err) < 0 ||
-        take_vector(obj, "cmd", 2 * ARGS_MAX, &i->cmd, err) < 0 ||
-        take_vector(obj, "layers", LAYERS_MAX, &i->layers, err) < 0)
+    memcpy(i.digest, digest, IMAGE_DIGEST_SIZE);
+    if (take_text(obj, "name", &i.name, err) < 0 ||
+        take_count(obj, "size_bytes", &i.size_bytes, err) < 0 ||
+        take_count(obj, "files", &i.files, err) < 0 ||
+        take_count(obj, "skipped", &i.skipped, err) < 0 ||
+        json_member_int(obj, "created", 0, INT64_MAX, &i.created_ns, err) < 0 ||
+        take_vector(obj, "env", ENV_MAX, &i.env, err) < 0 ||
+        take_text(obj, "workdir", &i.workdir, err) < 0 ||
+        take_text(obj, "user", &i.user, err) < 0 ||
+        take_vector(obj, "cmd", 2 * ARGS_MAX, &i.cmd, err) < 0 ||
+        take_vector(obj, "layers", LAYERS_MAX, &i.layers, err) < 0)
         return -1;
-    image_info_fill(i);
-    return 0;
-}
-
-int image_info_parse(const json_t *obj, struct image_info *ret, struct error *err)
-{
-    _cleanup_image_info_ struct image_info i = {0};
-    *ret = (struct image_info){0};
-    int r = parse_into(obj, &i, err);
-    if (r < 0)
-        return r;
+    image_info_fill(&i);
     *ret = i;
     i = (struct image_info){0};
     return 0;

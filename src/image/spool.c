@@ -53,29 +53,6 @@ void spool_free(struct spool *s)
     free(s);
 }
 
-static int write_file(struct spool *s, struct spooled *f, struct tar_source *tar, struct error *err)
-{
-    const void *data;
-    size_t len;
-    uint64_t offset;
-    int r;
-    _cleanup_close_ int fd =
-        openat(s->dir, f->file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return error_set(err, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, errno, "spool");
-    while ((r = tar_source_read(tar, &data, &len, &offset, err)) > 0) {
-        /* No file of such an archive has a reason to be sparse, and a hole costs its writer
-         * nothing. */
-        if (offset != f->size)
-            return error_set(err, ERROR_INVALID, 0, "a sparse file");
-        r = fd_write_all(fd, data, len);
-        if (r < 0)
-            return error_set(err, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, -r, "spool");
-        f->size += len;
-    }
-    return r;
-}
-
 /* "abc/layer.tar" is a link to "../def/layer.tar" where two layers are the same. */
 static int read_link(struct spooled *f, const char *name, const char *target, bool relative,
                      struct error *err)
@@ -117,7 +94,24 @@ static int spool_entry(struct spool *s, struct tar_source *tar, struct archive_e
     map_put(s->names, name, f);
     if (hard || soft)
         return read_link(f, name, hard ? hard : soft, !hard, err);
-    return write_file(s, f, tar, err);
+    const void *data;
+    size_t len;
+    uint64_t offset;
+    _cleanup_close_ int fd =
+        openat(s->dir, f->file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return error_set(err, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, errno, "spool");
+    while ((r = tar_source_read(tar, &data, &len, &offset, err)) > 0) {
+        /* No file of such an archive has a reason to be sparse, and a hole costs its writer
+         * nothing. */
+        if (offset != f->size)
+            return error_set(err, ERROR_INVALID, 0, "a sparse file");
+        r = fd_write_all(fd, data, len);
+        if (r < 0)
+            return error_set(err, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, -r, "spool");
+        f->size += len;
+    }
+    return r;
 }
 
 static int read_archive(struct spool *s, struct layer_stream *in, struct error *err)

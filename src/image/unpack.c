@@ -150,15 +150,6 @@ static const struct {
     {AE_IFSOCK, leave_out},
 };
 
-static int make_hardlink(struct unpacker *u, const char *link, struct error *err)
-{
-    char target[NAME_PATH_MAX];
-    int r = name_clean(link, u->root.limits, "it is a hard link:", target, err);
-    if (r < 0)
-        return r;
-    return rootfs_make_hardlink(&u->root, u->name, target, err);
-}
-
 /* Whether some directory of the name is itself a whiteout. */
 static const char *find_whiteout_dir(const char *name)
 {
@@ -208,8 +199,13 @@ static int unpack_entry(struct unpacker *u, const char *raw_name, struct error *
         .mtime = {archive_entry_mtime(u->entry), archive_entry_mtime_nsec(u->entry)},
     };
     const char *link = archive_entry_hardlink(u->entry);
-    if (link)
-        return make_hardlink(u, link, err);
+    if (link) {
+        char target[NAME_PATH_MAX];
+        r = name_clean(link, u->root.limits, "it is a hard link:", target, err);
+        if (r < 0)
+            return r;
+        return rootfs_make_hardlink(&u->root, u->name, target, err);
+    }
     for (size_t i = 0; i < ELEMENTS(kinds); i++)
         if (archive_entry_filetype(u->entry) == kinds[i].type)
             return kinds[i].make(u, err);
