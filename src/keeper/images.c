@@ -85,15 +85,6 @@ static struct known *parse_found(const json_t *o, struct error *err)
     return k;
 }
 
-static void remember_image(struct images *im, const char *image, struct known *k)
-{
-    if (map_count(im->known) >= KNOWN_MAX)
-        images_forget(im);
-    struct known *old = map_put(im->known, image, k);
-    if (old)
-        known_free(old);
-}
-
 /* --- what is about to go */
 
 void image_removal_begin(struct images *im, struct image_removal *r, const char *digest)
@@ -147,7 +138,11 @@ static void on_resolved(void *data, json_t *result, const struct error *failed)
         k->found.fetched = json_is_true(json_object_get(result, "fetched"));
         if (k->found.fetched)
             images_forget(im); /* what is remembered may have one name more */
-        remember_image(im, image, k);
+        if (map_count(im->known) >= KNOWN_MAX)
+            images_forget(im);
+        struct known *old = map_put(im->known, image, k);
+        if (old)
+            known_free(old);
     }
     w->on_found(w, k ? &k->found : NULL, k ? NULL : failed ? failed : &err);
 }

@@ -180,22 +180,6 @@ static int watch_until_closed(struct worker *w, struct program *p, int *out, int
     return 0;
 }
 
-static int exit_status(const struct program *p, int status, struct error *err)
-{
-    if (WIFSIGNALED(status))
-        return error_set(err, ERROR_UNAVAILABLE, 0, "%s was killed by signal %d", p->argv[0],
-                         WTERMSIG(status));
-    if (WEXITSTATUS(status) == EXIT_NOT_FOUND)
-        return error_set(err, ERROR_UNAVAILABLE, 0, "the program '%s' is not installed: it %s",
-                         p->argv[0],
-                         p->keeps_user ? "makes disks of images (Debian: e2fsprogs)"
-                                       : "fetches images from registries (Debian's package has the "
-                                         "same name)");
-    if (WEXITSTATUS(status) == EXIT_CONFINED)
-        return error_set(err, ERROR_INTERNAL, 0, "%s could not be confined", p->argv[0]);
-    return WEXITSTATUS(status);
-}
-
 int program_run(struct worker *w, struct program *p, struct error *err)
 {
     int out[2], complaints[2], status;
@@ -222,5 +206,16 @@ int program_run(struct worker *w, struct program *p, struct error *err)
         return error_set(err, ERROR_INTERNAL, errno, "wait for %s", p->argv[0]);
     if (r < 0)
         return r;
-    return exit_status(p, status, err);
+    if (WIFSIGNALED(status))
+        return error_set(err, ERROR_UNAVAILABLE, 0, "%s was killed by signal %d", p->argv[0],
+                         WTERMSIG(status));
+    if (WEXITSTATUS(status) == EXIT_NOT_FOUND)
+        return error_set(err, ERROR_UNAVAILABLE, 0, "the program '%s' is not installed: it %s",
+                         p->argv[0],
+                         p->keeps_user ? "makes disks of images (Debian: e2fsprogs)"
+                                       : "fetches images from registries (Debian's package has the "
+                                         "same name)");
+    if (WEXITSTATUS(status) == EXIT_CONFINED)
+        return error_set(err, ERROR_INTERNAL, 0, "%s could not be confined", p->argv[0]);
+    return WEXITSTATUS(status);
 }

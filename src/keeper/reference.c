@@ -89,20 +89,6 @@ static int take_tag(char *text, struct reference *r)
     return 0;
 }
 
-/* One name for one image: registries do not tell cases apart, and one of them has short names. */
-static void normalize_reference(struct reference *r)
-{
-    for (char *c = r->registry; *c; c++)
-        *c = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
-    if (strcmp(r->registry, "index." HUB) == 0)
-        memcpy(r->registry, HUB, sizeof(HUB));
-    if (strcmp(r->registry, HUB) != 0 || strchr(r->repository, '/'))
-        return;
-    char *whole = xasprintf("library/%s", r->repository);
-    free(r->repository);
-    r->repository = whole;
-}
-
 static int take_name(const char *text, const char *fallback, struct reference *r)
 {
     const char *slash = strchr(text, '/');
@@ -113,7 +99,17 @@ static int take_name(const char *text, const char *fallback, struct reference *r
         r->registry = xstrdup(fallback ? fallback : "none");
         r->repository = xstrdup(text);
     }
-    normalize_reference(r);
+    /* One name for one image: registries do not tell cases apart, and one of them has short names.
+     */
+    for (char *c = r->registry; *c; c++)
+        *c = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
+    if (strcmp(r->registry, "index." HUB) == 0)
+        memcpy(r->registry, HUB, sizeof(HUB));
+    if (strcmp(r->registry, HUB) == 0 && !strchr(r->repository, '/')) {
+        char *whole = xasprintf("library/%s", r->repository);
+        free(r->repository);
+        r->repository = whole;
+    }
     return registry_is_good(r->registry) && repository_is_good(r->repository) ? 0 : -EINVAL;
 }
 

@@ -145,26 +145,22 @@ static int refuse_nonsense(struct error *err)
     return error_set(err, ERROR_INTERNAL, EPROTO, "the unpacker says what no unpacker says");
 }
 
-static int on_record_progress(struct worker *w, const struct unpacker_record *r, struct error *err)
-{
-    if (r->number >= ELEMENTS(steps) || r->layers > w->o->config.limits.layers ||
-        r->layer > r->layers || r->done_bytes > INT64_MAX || r->total_bytes > INT64_MAX ||
-        r->files > w->o->config.limits.files)
-        return refuse_nonsense(err);
-    const struct image_progress p = {.step = steps[r->number],
-                                     .layer = r->layer,
-                                     .layers = r->layers,
-                                     .done_bytes = r->done_bytes,
-                                     .total_bytes = r->total_bytes,
-                                     .files = r->files};
-    worker_progress(w, &p);
-    return 0;
-}
-
 static int on_record(struct worker *w, const struct unpacker_record *r, struct error *err)
 {
-    if (r->type == UNPACKER_PROGRESS)
-        return on_record_progress(w, r, err);
+    if (r->type == UNPACKER_PROGRESS) {
+        if (r->number >= ELEMENTS(steps) || r->layers > w->o->config.limits.layers ||
+            r->layer > r->layers || r->done_bytes > INT64_MAX || r->total_bytes > INT64_MAX ||
+            r->files > w->o->config.limits.files)
+            return refuse_nonsense(err);
+        const struct image_progress p = {.step = steps[r->number],
+                                         .layer = r->layer,
+                                         .layers = r->layers,
+                                         .done_bytes = r->done_bytes,
+                                         .total_bytes = r->total_bytes,
+                                         .files = r->files};
+        worker_progress(w, &p);
+        return 0;
+    }
     if (r->type != UNPACKER_RESULT || r->number >= _ERROR_CODE_MAX || r->kind >= _UNPACK_KIND_MAX ||
         r->skipped > w->o->config.limits.files || !memchr(r->message, 0, sizeof(r->message)))
         return refuse_nonsense(err);
