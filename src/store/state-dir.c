@@ -45,12 +45,6 @@ static char *default_path(struct error *err)
     return NULL;
 }
 
-static const char *temporary_parent(void)
-{
-    const char *tmp = getenv("TMPDIR");
-    return tmp && *tmp == '/' ? tmp : "/tmp";
-}
-
 static int make_parents(const char *path, struct error *err)
 {
     _cleanup_free_ char *copy = xstrdup(path);
@@ -98,7 +92,8 @@ static bool is_abandoned(int parent, const char *name)
 
 static int make_temporary(struct state_dir *s, struct error *err)
 {
-    const char *parent = temporary_parent();
+    const char *tmp = getenv("TMPDIR");
+    const char *parent = tmp && *tmp == '/' ? tmp : "/tmp";
     DIR *dir = opendir(parent);
     for (struct dirent *e; dir && (e = readdir(dir));)
         if (strncmp(e->d_name, TEMPORARY_NAME, strlen(TEMPORARY_NAME)) == 0 &&
