@@ -34,13 +34,6 @@ void writer_space(struct html_writer *w)
     w->space = true;
 }
 
-static void trim_spaces(struct html_writer *w)
-{
-    struct strbuf *b = w->out;
-    while (b->len && b->data[b->len - 1] == ' ')
-        b->data[--b->len] = 0;
-}
-
 static void put_prefix(struct html_writer *w, size_t depth)
 {
     for (size_t i = 0; i < depth && i < WRITER_PREFIX_MAX; i++)
@@ -50,7 +43,9 @@ static void put_prefix(struct html_writer *w, size_t depth)
 static void put_breaks(struct html_writer *w)
 {
     for (unsigned i = 0; w->started && i < w->breaks; i++) {
-        trim_spaces(w);
+        struct strbuf *b = w->out;
+        while (b->len && b->data[b->len - 1] == ' ')
+            b->data[--b->len] = 0;
         write_raw(w, "\n", 1);
         put_prefix(w, i + 1 < w->breaks ? w->blank_prefixes : w->n_prefixes);
     }

@@ -281,17 +281,6 @@ static int hop_run(struct hop *h, char **ret_next, struct error *err)
     return 0;
 }
 
-/* As browsers do: 303 turns all into GET, 301 and 302 only POST; 307 and 308 keep the request. */
-static void change_method(struct hop *h, long status)
-{
-    bool to_get = status == 303 ? strcmp(h->method, "HEAD") != 0
-                                : status < 303 && strcmp(h->method, "POST") == 0;
-    if (to_get) {
-        h->method = "GET";
-        h->with_body = false;
-    }
-}
-
 static int next_hop(struct hop *h, const struct location *first, const char *next,
                     struct error *err)
 {
@@ -311,7 +300,15 @@ static int next_hop(struct hop *h, const struct location *first, const char *nex
                          bad.message);
     /* Once away from the first origin, credentials do not come back. */
     n.with_credentials = h->with_credentials && location_same_origin(first, &n.at);
-    change_method(&n, res->status);
+    /* As browsers do: 303 turns all into GET, 301 and 302 only POST; 307 and 308 keep the request.
+     */
+    long status = res->status;
+    bool to_get = status == 303 ? strcmp(n.method, "HEAD") != 0
+                                : status < 303 && strcmp(n.method, "POST") == 0;
+    if (to_get) {
+        n.method = "GET";
+        n.with_body = false;
+    }
     hop_done(h);
     *h = n;
     return 0;
