@@ -240,20 +240,15 @@ static void on_written(void *data, const struct error *err)
     widening_end(w, err);
 }
 
-/* The time begins now, however long a person took. */
-static void restart_time(struct widening *w)
-{
-    if (!w->widens)
-        return;
-    w->wider.rules[0].until_s = now_s() + w->for_s;
-    free(w->widens);
-    w->widens = rule_format(&w->wider.rules[0]);
-}
-
 static void widening_apply(struct widening *w)
 {
     struct error err = {0};
-    restart_time(w);
+    /* The time begins now, however long a person took. */
+    if (w->widens) {
+        w->wider.rules[0].until_s = now_s() + w->for_s;
+        free(w->widens);
+        w->widens = rule_format(&w->wider.rules[0]);
+    }
     _cleanup_strv_ char **allow = all_allowed(w);
     struct network_change change = {allow, w->deny, w->drop, w->drop_all};
     int r = w->widens ? gate_intent(w->gate, &w->call, &w->decision, w->terms.approval_id, &err)

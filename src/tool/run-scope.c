@@ -17,26 +17,6 @@ static void narrow_time(struct exec_spec *spec, uint64_t limit_ms)
         spec->timeout_ms = limit_ms;
 }
 
-/* What a tool call has narrowed already is narrowed again here, to no effect. */
-static void narrow_spec(struct run *run, const struct sandbox_policy *scope)
-{
-    narrow_time(&run->spec, scope->timeout_ms);
-    narrow_time(&run->spec, clock_ms_up(scope->policy.timeout_ns));
-    char **paths = policy_paths(&scope->policy);
-    if (!paths || run->spec.narrow || run->one_shot) {
-        strv_free(paths);
-        return;
-    }
-    run->spec.narrow = true;
-    run->spec.n_paths = strv_length(paths);
-    free(run->paths);
-    run->paths = xcalloc(run->spec.n_paths, sizeof(*run->paths));
-    for (size_t i = 0; i < run->spec.n_paths; i++)
-        run->paths[i] = (struct exec_path){true, paths[i]};
-    run->spec.paths = run->paths;
-    free(paths);
-}
-
 /* Checked before run_scope_enter() counts this run in: the limit is of runs beside each other. */
 static int check_concurrency(struct run *run, const struct sandbox_policy *scope, struct error *err)
 {
@@ -131,7 +111,22 @@ void run_scope_enter(struct run *run, struct sandbox *scope_of)
     struct sandbox_policy *scope = sandbox_policy(scope_of);
     run->scope_of = sandbox_ref(scope_of);
     scope->running++;
-    narrow_spec(run, scope);
+    /* What a tool call has narrowed already is narrowed again here, to no effect. */
+    narrow_time(&run->spec, scope->timeout_ms);
+    narrow_time(&run->spec, clock_ms_up(scope->policy.timeout_ns));
+    char **paths = policy_paths(&scope->policy);
+    if (!paths || run->spec.narrow || run->one_shot) {
+        strv_free(paths);
+        return;
+    }
+    run->spec.narrow = true;
+    run->spec.n_paths = strv_length(paths);
+    free(run->paths);
+    run->paths = xcalloc(run->spec.n_paths, sizeof(*run->paths));
+    for (size_t i = 0; i < run->spec.n_paths; i++)
+        run->paths[i] = (struct exec_path){true, paths[i]};
+    run->spec.paths = run->paths;
+    free(paths);
 }
 
 void run_scope_end(struct run *run)

@@ -99,30 +99,6 @@ static json_t *places_of(const struct run *run)
     return list;
 }
 
-static void set_command(json_t *o, const struct run *run)
-{
-    const struct exec_spec *s = &run->spec;
-    json_object_set_new(o, "argv", strings_to_json(s->argv));
-    json_object_set_new(o, "argv_digest", digest_of(s->argv));
-    json_object_set_new(o, "builtin", json_boolean(s->builtin));
-    json_object_set_new(o, "env", strings_to_json(s->env));
-    json_object_set_new(o, "env_digest", digest_of(s->env));
-    json_object_set_new(o, "env_whitelist",
-                        s->env_whitelist ? strings_to_json(s->env_whitelist) : json_null());
-    json_object_set_new(o, "cwd", json_null());
-    if (s->cwd)
-        set_path(o, "cwd", s->cwd);
-    json_object_set_new(o, "stdin", stdin_of(s));
-    json_object_set_new(o, "pty", json_boolean(s->pty));
-    json_object_set_new(o, "timeout_ms", json_integer((json_int_t)s->timeout_ms));
-    json_object_set_new(o, "limit_as_bytes", json_integer((json_int_t)s->limit_as_bytes));
-    json_object_set_new(o, "paths", walls_of(s));
-    if (s->hosts)
-        json_object_set_new(o, "hosts", strings_to_json(s->hosts));
-    json_object_set_new(o, "files", files_of(run));
-    json_object_set_new(o, "leads_to", places_of(run));
-}
-
 static json_t *place_of(const struct run *run)
 {
     if (run->one_shot)
@@ -154,7 +130,26 @@ json_t *run_subject(const struct run *run)
     json_object_set_new(o, "sandbox", place_of(run));
     json_object_set_new(o, "spec", spec_of(run));
     json_object_set_new(o, "pins", run_pins(run));
-    set_command(o, run);
+    const struct exec_spec *s = &run->spec;
+    json_object_set_new(o, "argv", strings_to_json(s->argv));
+    json_object_set_new(o, "argv_digest", digest_of(s->argv));
+    json_object_set_new(o, "builtin", json_boolean(s->builtin));
+    json_object_set_new(o, "env", strings_to_json(s->env));
+    json_object_set_new(o, "env_digest", digest_of(s->env));
+    json_object_set_new(o, "env_whitelist",
+                        s->env_whitelist ? strings_to_json(s->env_whitelist) : json_null());
+    json_object_set_new(o, "cwd", json_null());
+    if (s->cwd)
+        set_path(o, "cwd", s->cwd);
+    json_object_set_new(o, "stdin", stdin_of(s));
+    json_object_set_new(o, "pty", json_boolean(s->pty));
+    json_object_set_new(o, "timeout_ms", json_integer((json_int_t)s->timeout_ms));
+    json_object_set_new(o, "limit_as_bytes", json_integer((json_int_t)s->limit_as_bytes));
+    json_object_set_new(o, "paths", walls_of(s));
+    if (s->hosts)
+        json_object_set_new(o, "hosts", strings_to_json(s->hosts));
+    json_object_set_new(o, "files", files_of(run));
+    json_object_set_new(o, "leads_to", places_of(run));
     return o;
 }
 

@@ -215,13 +215,6 @@ struct sandbox *skill_sandbox(const struct skill_options *o, const struct identi
     return NULL;
 }
 
-static void spec_of_root(struct spec *spec, const struct skill_options *o)
-{
-    spec_copy(spec, o->default_spec);
-    spec->mounts[spec->n_mounts++] =
-        (struct spec_mount){xstrdup(o->root), xstrdup(HOST_ROOT), false};
-}
-
 #define ARGV_MAX (6 + ELEMENTS(extensions))
 
 /* The record that the runner gets; all of it is in the hash that a person approves. */
@@ -285,7 +278,8 @@ static struct run *skill_file_start(const struct skill_options *o, const struct 
         return sb ? start_in(o, req, f, s, NULL, sb, err) : NULL;
     }
     struct spec spec;
-    spec_of_root(&spec, o);
+    spec_copy(&spec, o->default_spec);
+    spec.mounts[spec.n_mounts++] = (struct spec_mount){xstrdup(o->root), xstrdup(HOST_ROOT), false};
     struct run *run = start_in(o, req, f, s, &spec, NULL, err);
     spec_done(&spec);
     return run;

@@ -398,17 +398,6 @@ static struct run *start_run(struct tool_call *call, const struct tool_request *
     return run_start(&run, &run_events, call, err);
 }
 
-/* The call's own limit; the sandbox's is run_start()'s to check. */
-static int check_concurrency(const struct tool_request *req, struct error *err)
-{
-    const struct sandbox_policy *own = own_policy(req);
-    int64_t max = own && req->policy ? req->policy->max_concurrent : 0;
-    if (max > 0 && own->running >= max)
-        return error_set(err, ERROR_DENIED, 0, "too many concurrent calls (MaxConcurrent %lld)",
-                         (long long)max);
-    return 0;
-}
-
 static int check_request(const struct tool_request *req, const struct tool **ret_tool,
                          struct error *err)
 {
@@ -417,7 +406,13 @@ static int check_request(const struct tool_request *req, const struct tool **ret
         return error_set(err, ERROR_INVALID, 0, "tool not found");
     if (req->args && !json_is_null(req->args) && !json_is_object(req->args))
         return error_field(err, "args", "'args' must be an object");
-    return check_concurrency(req, err);
+    /* The call's own limit; the sandbox's is run_start()'s to check. */
+    const struct sandbox_policy *own = own_policy(req);
+    int64_t max = own && req->policy ? req->policy->max_concurrent : 0;
+    if (max > 0 && own->running >= max)
+        return error_set(err, ERROR_DENIED, 0, "too many concurrent calls (MaxConcurrent %lld)",
+                         (long long)max);
+    return 0;
 }
 
 struct tool_call *tool_call_start(const struct tool_options *o, const struct tool_request *req,

@@ -63,18 +63,6 @@ static int build_file_system(const json_t *args, struct tool_command *ret, struc
     return build_runner_tool("file_system", ret);
 }
 
-/* Host and port of a URL, as the gate compares them. What is no strict URL (url_parse()) is refused
- * by the tool; the gateway decides about the connection. */
-static void parse_url(const char *url, struct tool_command *ret)
-{
-    struct url_parts p;
-    url_split(url, &p);
-    ret->port = p.scheme_len == 5 && strncasecmp(url, "https", 5) == 0 ? 443 : 80;
-    if (p.port)
-        target_parse_port(p.port, p.port_len, &ret->port);
-    ret->host = xstrndup(p.host, p.host_len);
-}
-
 static int build_url_tool(const json_t *args, struct tool_command *ret, struct error *err)
 {
     const char *url = NULL;
@@ -83,7 +71,14 @@ static int build_url_tool(const json_t *args, struct tool_command *ret, struct e
         return r;
     if (!url)
         return error_field(err, "url", "'url' is missing");
-    parse_url(url, ret);
+    /* Host and port of a URL, as the gate compares them. What is no strict URL (url_parse()) is
+     * refused by the tool; the gateway decides about the connection. */
+    struct url_parts p;
+    url_split(url, &p);
+    ret->port = p.scheme_len == 5 && strncasecmp(url, "https", 5) == 0 ? 443 : 80;
+    if (p.port)
+        target_parse_port(p.port, p.port_len, &ret->port);
+    ret->host = xstrndup(p.host, p.host_len);
     ret->argv = make_argv(TOOL_NET_PATH, NULL);
     return 0;
 }
