@@ -97,28 +97,6 @@ static int check_count(const char *path, size_t n, bool all)
     return 0;
 }
 
-static int edit_file(const char *path, const struct edit *e)
-{
-    char real[PATH_MAX];
-    struct stat st;
-    size_t line;
-    _cleanup_strbuf_ struct strbuf before = STRBUF_INIT(EDIT_MAX), after = STRBUF_INIT(EDIT_MAX);
-    int r = read_file(path, &before, &st);
-    if (r < 0)
-        return builtin_failure(-r, "%s", path);
-    size_t n = count_matches(&before, e->old_text, &line);
-    if (check_count(path, n, e->all))
-        return 1;
-    r = replace_all(&before, e, &after);
-    if (r >= 0)
-        r = replace_file(replace_target(path, real), st.st_mode & 07777, fill_from_buffer, &after);
-    if (r < 0)
-        return builtin_failure(-r, "%s", path);
-    _cleanup_json_ json_t *o = json_pack("{s:I, s:I, s:I}", "replacements", (json_int_t)n, "line",
-                                         (json_int_t)line, "size", (json_int_t)after.len);
-    return builtin_print(o);
-}
-
 int builtin_fs_edit(int argc, char **argv)
 {
     struct error err = {0};
@@ -131,5 +109,23 @@ int builtin_fs_edit(int argc, char **argv)
     _cleanup_json_ json_t *input = json_parse_object(text.data ? text.data : "", text.len, &err);
     if (!input || parse_edit(input, &e, &err) < 0)
         return builtin_failure_code("invalid_request", "%s", err.message);
-    return edit_file(argv[1], &e);
+    const char *path = argv[1];
+    char real[PATH_MAX];
+    struct stat st;
+    size_t line;
+    _cleanup_strbuf_ struct strbuf before = STRBUF_INIT(EDIT_MAX), after = STRBUF_INIT(EDIT_MAX);
+    int r = read_file(path, &before, &st);
+    if (r < 0)
+        return builtin_failure(-r, "%s", path);
+    size_t n = count_matches(&before, e.old_text, &line);
+    if (check_count(path, n, e.all))
+        return 1;
+    r = replace_all(&before, &e, &after);
+    if (r >= 0)
+        r = replace_file(replace_target(path, real), st.st_mode & 07777, fill_from_buffer, &after);
+    if (r < 0)
+        return builtin_failure(-r, "%s", path);
+    _cleanup_json_ json_t *o = json_pack("{s:I, s:I, s:I}", "replacements", (json_int_t)n, "line",
+                                         (json_int_t)line, "size", (json_int_t)after.len);
+    return builtin_print(o);
 }

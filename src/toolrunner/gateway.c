@@ -175,17 +175,6 @@ static void on_tunnel_ready(struct epoll_watch *w, uint32_t ready)
         tunnel_update(t);
 }
 
-/* What the program has sent is read first: a socket that is closed over unread bytes takes its
- * answer back. */
-static void proxy_turn_away(int fd)
-{
-    char request[4096];
-    if (recv(fd, request, sizeof(request), MSG_DONTWAIT) >= 0 || errno == EAGAIN)
-        send(fd, too_many, sizeof(too_many) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    shutdown(fd, SHUT_WR);
-    close(fd);
-}
-
 static void tunnel_open_frames(struct tunnel *t)
 {
     struct gateway *g = t->gateway;
@@ -225,7 +214,13 @@ static void gateway_accept(struct gateway *g, struct epoll_watch *listener, uint
         return;
     }
     if (g->n_tunnels >= GATEWAY_TUNNELS_MAX) {
-        proxy_turn_away(fd);
+        /* What the program has sent is read first: a socket that is closed over unread bytes takes
+         * its answer back. */
+        char request[4096];
+        if (recv(fd, request, sizeof(request), MSG_DONTWAIT) >= 0 || errno == EAGAIN)
+            send(fd, too_many, sizeof(too_many) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        shutdown(fd, SHUT_WR);
+        close(fd);
         return;
     }
     struct tunnel *t = new0(struct tunnel);

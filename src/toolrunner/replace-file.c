@@ -20,22 +20,6 @@ const char *replace_target(const char *path, char real[PATH_MAX])
     return path;
 }
 
-/* A file without a name becomes path; for a moment it has a name of its own beside it. */
-static int name_file(int fd, const char *dir, const char *path)
-{
-    char source[64];
-    _cleanup_free_ char *temp =
-        xasprintf("%s/.mas-%d-%llx", dir, (int)getpid(), (unsigned long long)clock_mono_ns());
-    snprintf(source, sizeof(source), "/proc/self/fd/%d", fd);
-    if (linkat(AT_FDCWD, source, AT_FDCWD, temp, AT_SYMLINK_FOLLOW) < 0)
-        return -errno;
-    if (rename(temp, path) == 0)
-        return 0;
-    int r = -errno;
-    unlink(temp);
-    return r;
-}
-
 static int write_in_place(const char *path, mode_t mode, int (*fill)(int fd, void *arg), void *arg)
 {
     _cleanup_close_ int fd =
@@ -57,5 +41,16 @@ int replace_file(const char *path, mode_t mode, int (*fill)(int fd, void *arg), 
         r = -errno;
     if (r < 0)
         return r;
-    return name_file(fd, dir, path);
+    /* A file without a name becomes path; for a moment it has a name of its own beside it. */
+    char source[64];
+    _cleanup_free_ char *temp =
+        xasprintf("%s/.mas-%d-%llx", dir, (int)getpid(), (unsigned long long)clock_mono_ns());
+    snprintf(source, sizeof(source), "/proc/self/fd/%d", fd);
+    if (linkat(AT_FDCWD, source, AT_FDCWD, temp, AT_SYMLINK_FOLLOW) < 0)
+        return -errno;
+    if (rename(temp, path) == 0)
+        return 0;
+    r = -errno;
+    unlink(temp);
+    return r;
 }

@@ -222,22 +222,6 @@ static int runner_protect(struct runner *r)
     return r->config.filter_fd >= 0 ? filter_apply(r->config.filter_fd) : 0;
 }
 
-static void runner_set_identity(struct runner *r)
-{
-    const struct runner_config *c = &r->config;
-    r->identity = (struct spawn_identity){
-        .switch_user = c->switch_user,
-        .shared_uid = c->shared_uid,
-        .die_with_us = !c->pid1,
-        .rules_fd = c->rules_fd,
-        .uid = c->uid,
-        .gid = c->gid,
-        .workdir = c->workdir,
-        .landlock_abi = landlock_abi(),
-        .runner_pid = getpid(),
-    };
-}
-
 static int runner_open_loop(struct runner *r)
 {
     return epoll_loop_init(&r->loop);
@@ -270,7 +254,18 @@ void runner_init_state(struct runner *r, const struct runner_config *config)
     list_init(&r->gateway.own);
     epoll_watch_init(&r->channel, -1, on_channel_ready);
     epoll_watch_init(&r->listener.watch, -1, NULL);
-    runner_set_identity(r);
+    const struct runner_config *c = &r->config;
+    r->identity = (struct spawn_identity){
+        .switch_user = c->switch_user,
+        .shared_uid = c->shared_uid,
+        .die_with_us = !c->pid1,
+        .rules_fd = c->rules_fd,
+        .uid = c->uid,
+        .gid = c->gid,
+        .workdir = c->workdir,
+        .landlock_abi = landlock_abi(),
+        .runner_pid = getpid(),
+    };
 }
 
 int runner_init(struct runner *r, const struct runner_config *config, const char **ret_what)

@@ -195,12 +195,6 @@ static bool report_has_come(struct start *s)
     return true;
 }
 
-static void report_wait(const struct start *s, int64_t left_ns)
-{
-    struct pollfd p = {.fd = s->report_fd, .events = POLLIN};
-    poll(&p, 1, (int)((left_ns + 999999) / 1000000));
-}
-
 bool start_has_left(struct start *s)
 {
     struct start_slot *slot = s->slot;
@@ -224,7 +218,8 @@ bool start_wait(struct start *s, int64_t until_ns)
         if (left <= 0)
             return false;
         if (s->reports) {
-            report_wait(s, left);
+            struct pollfd p = {.fd = s->report_fd, .events = POLLIN};
+            poll(&p, 1, (int)((left + 999999) / 1000000));
             continue;
         }
         int *word = &s->slot->head.word;

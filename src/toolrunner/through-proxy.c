@@ -96,23 +96,6 @@ static void copy_all(int from, int to)
             break;
 }
 
-/* A process for each direction, so that neither waits for the other. */
-static int carry_both_ways(int fd)
-{
-    pid_t pid = fork();
-    if (pid < 0)
-        return print_failure("cannot start a process: ", strerror(errno));
-    if (pid == 0) {
-        copy_all(STDIN_FILENO, fd);
-        shutdown(fd, SHUT_WR);
-        _exit(0);
-    }
-    copy_all(fd, STDOUT_FILENO);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-    return 0;
-}
-
 int through_proxy(const char *host, const char *port)
 {
     char head[HEAD_MAX], request[2 * HOST_MAX + 128];
@@ -129,5 +112,17 @@ int through_proxy(const char *host, const char *port)
     read_head(fd, head);
     if (strncmp(head, "HTTP/1.", 7) != 0 || strncmp(head + 8, " 200 ", 5) != 0)
         return tell_refusal(fd, head);
-    return carry_both_ways(fd);
+    /* A process for each direction, so that neither waits for the other. */
+    pid_t pid = fork();
+    if (pid < 0)
+        return print_failure("cannot start a process: ", strerror(errno));
+    if (pid == 0) {
+        copy_all(STDIN_FILENO, fd);
+        shutdown(fd, SHUT_WR);
+        _exit(0);
+    }
+    copy_all(fd, STDOUT_FILENO);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    return 0;
 }
