@@ -48,16 +48,6 @@ static int wait_ms(const struct epoll_loop *l, int timeout_ms)
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-static void run_timers(struct epoll_loop *l)
-{
-    struct epoll_timer *t = first_timer(l);
-    int64_t now_ns = t ? clock_mono_ns() : 0;
-    for (; t && t->at_ns <= now_ns; t = first_timer(l)) {
-        list_remove(&t->link);
-        t->on_expire(t);
-    }
-}
-
 int epoll_loop_once(struct epoll_loop *l, int timeout_ms)
 {
     struct epoll_batch b;
@@ -72,7 +62,12 @@ int epoll_loop_once(struct epoll_loop *l, int timeout_ms)
             w->on_ready(w, b.events[b.at].events);
     }
     l->batch = b.outer;
-    run_timers(l);
+    struct epoll_timer *t = first_timer(l);
+    int64_t now_ns = t ? clock_mono_ns() : 0;
+    for (; t && t->at_ns <= now_ns; t = first_timer(l)) {
+        list_remove(&t->link);
+        t->on_expire(t);
+    }
     return 0;
 }
 
@@ -80,17 +75,6 @@ void epoll_watch_init(struct epoll_watch *w, int fd,
                       void (*on_ready)(struct epoll_watch *w, uint32_t ready))
 {
     *w = (struct epoll_watch){.fd = fd, .on_ready = on_ready};
-}
-
-/* An event that was fetched together with the current one must not reach a watch that is gone. */
-static void drop_fetched(struct epoll_loop *l, const struct epoll_watch *w)
-{
-    for (struct epoll_batch *b = l->batch; b; b = b->outer) {
-        for (int i = b->at + 1; i < b->n; i++) {
-            if (b->events[i].data.ptr == w)
-                b->events[i].data.ptr = NULL;
-        }
-    }
 }
 
 int epoll_watch_set(struct epoll_loop *l, struct epoll_watch *w, uint32_t events)
@@ -101,8 +85,16 @@ int epoll_watch_set(struct epoll_loop *l, struct epoll_watch *w, uint32_t events
     int op = !w->events ? EPOLL_CTL_ADD : events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
     int r = epoll_ctl(l->epoll_fd, op, w->fd, &e) < 0 ? -errno : 0;
     w->events = events;
-    if (!events)
-        drop_fetched(l, w);
+    if (!events) {
+        /* An event that was fetched together with the current one must not reach a watch that is
+         * gone. */
+        for (struct epoll_batch *b = l->batch; b; b = b->outer) {
+            for (int i = b->at + 1; i < b->n; i++) {
+                if (b->events[i].data.ptr == w)
+                    b->events[i].data.ptr = NULL;
+            }
+        }
+    }
     return r;
 }
 

@@ -35,22 +35,19 @@ int fd_steal(int *fd)
     return stolen;
 }
 
-/* For kernels without close_range. /proc/self/fd cannot be relied on: a process that has changed
- * its user may not look into it. */
-static void close_each(unsigned first, unsigned last)
-{
-    struct rlimit l;
-    rlim_t end = getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < FD_NUMBERS_MAX ? l.rlim_cur
-                                                                                  : FD_NUMBERS_MAX;
-    for (rlim_t fd = first; fd <= last && fd < end; fd++)
-        close((int)fd);
-}
-
 /* A raw call: not every C library has the function. */
 static void close_between(unsigned first, unsigned last)
 {
-    if (syscall(SYS_close_range, first, last, 0) < 0)
-        close_each(first, last);
+    if (syscall(SYS_close_range, first, last, 0) < 0) {
+        /* For kernels without close_range. /proc/self/fd cannot be relied on: a process that has
+         * changed its user may not look into it. */
+        struct rlimit l;
+        rlim_t end = getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < FD_NUMBERS_MAX
+                         ? l.rlim_cur
+                         : FD_NUMBERS_MAX;
+        for (rlim_t fd = first; fd <= last && fd < end; fd++)
+            close((int)fd);
+    }
 }
 
 void fd_close_from(unsigned first)

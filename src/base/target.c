@@ -45,27 +45,23 @@ static int check_name(const char *name)
     }
 }
 
-static int parse_bracketed(const char *text, size_t len, struct target *ret)
-{
-    char inner[ADDRESS_TEXT_SIZE];
-    if (len < 4 || text[len - 1] != ']' || len - 2 >= sizeof(inner))
-        return -EINVAL;
-    memcpy(inner, text + 1, len - 2);
-    inner[len - 2] = 0;
-    /* Brackets mean IPv6: no program writes "[127.0.0.1]". */
-    if (!strchr(inner, ':') || address_parse(inner, &ret->address) < 0)
-        return -EINVAL;
-    ret->is_address = true;
-    address_format(&ret->address, ret->host);
-    return 0;
-}
-
 int target_parse_host(const char *text, size_t len, struct target *ret)
 {
     if (len == 0 || memchr(text, 0, len))
         return -EINVAL;
-    if (text[0] == '[')
-        return parse_bracketed(text, len, ret);
+    if (text[0] == '[') {
+        char inner[ADDRESS_TEXT_SIZE];
+        if (len < 4 || text[len - 1] != ']' || len - 2 >= sizeof(inner))
+            return -EINVAL;
+        memcpy(inner, text + 1, len - 2);
+        inner[len - 2] = 0;
+        /* Brackets mean IPv6: no program writes "[127.0.0.1]". */
+        if (!strchr(inner, ':') || address_parse(inner, &ret->address) < 0)
+            return -EINVAL;
+        ret->is_address = true;
+        address_format(&ret->address, ret->host);
+        return 0;
+    }
     if (text[len - 1] == '.')
         len--;
     if (len == 0 || len > TARGET_HOST_MAX)
