@@ -394,14 +394,6 @@ static void connection_linger(struct connection *c)
     epoll_timer_set_us(&c->owner->loop, &c->timer, LINGER_US);
 }
 
-static void linger_read(struct connection *c)
-{
-    char dropped[4096];
-    ssize_t n = recv(c->client.watch.fd, dropped, sizeof(dropped), MSG_DONTWAIT);
-    c->broken = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
-    c->client.want_in = true;
-}
-
 static void side_watch(struct connection *c, struct side *s)
 {
     uint32_t events = (s->want_in ? EPOLLIN : 0u) | (s->want_out ? EPOLLOUT : 0u);
@@ -429,8 +421,12 @@ static void connection_step(struct connection *c)
             break;
         }
     }
-    if (c->lingers && !c->broken)
-        linger_read(c);
+    if (c->lingers && !c->broken) {
+        char dropped[4096];
+        ssize_t n = recv(c->client.watch.fd, dropped, sizeof(dropped), MSG_DONTWAIT);
+        c->broken = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+        c->client.want_in = true;
+    }
     side_watch(c, &c->client);
     side_watch(c, &c->server);
     if (c->broken)
