@@ -129,23 +129,6 @@ static void mount_root(const struct launcher *l, uint32_t tool_id)
     child_must(r, upper.step, WALL_FILESYSTEM);
 }
 
-static void build_bundle(const struct launcher *l, const char *cgroup)
-{
-    const struct child_order *o = &l->order;
-    uint32_t tool_id = o->flags & PLAN_TOOL_NOBODY ? l->start->nobody_id : l->start->tool_id;
-    child_must(oci_mount_disk(o, l->trees.disk, l->start->runner_id, tool_id), "mount the disk",
-               WALL_DISK);
-    mount_root(l, tool_id);
-    child_must(oci_mount_host_dirs(o, l->trees.mounts, tool_id), "attach a mount", WALL_FILESYSTEM);
-    if (l->trees.authority >= 0)
-        child_must(mount_write_authorities(OCI_TEMPLATE ROOT_AUTHORITIES, l->trees.authority,
-                                           OCI_AUTHORITIES),
-                   "add a certificate authority", WALL_FILESYSTEM);
-    child_must(write_config(l, cgroup), "write config.json", -1);
-    if (oci_copies_network(o))
-        child_must(oci_mount_over_settings(), "cover settings of the network", WALL_NETWORK);
-}
-
 static pid_t read_pid(void)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(64);
@@ -186,18 +169,6 @@ static int enter_ns(pid_t pid, const char *name, int type)
     return fd < 0 || setns(fd, type) < 0 ? -errno : 0;
 }
 
-/* What runtimes do not do for a container, and must hold before its first command: it has none yet,
- * because no process has the runner's connection yet. From here on the launcher has no rights
- * outside of the container's own user namespace. */
-static void settle_container(const struct launcher *l, pid_t container)
-{
-    child_must(enter_ns(container, "net", CLONE_NEWNET), "enter the network", WALL_NETWORK);
-    child_must(child_raise_loopback(), "loopback", WALL_NETWORK);
-    child_must(enter_ns(container, "user", CLONE_NEWUSER), "enter the user namespace", WALL_USERS);
-    child_must(child_lower_user_limits(&l->start->user_limits), "lower user limits", WALL_USERS);
-    child_must(child_die_with_warden(), "tie to the warden", -1);
-}
-
 static void become_launcher(const struct launcher *l, struct own_groups *groups)
 {
     umask(022);
@@ -206,13 +177,6 @@ static void become_launcher(const struct launcher *l, struct own_groups *groups)
     child_must(oci_mount_base(l->start->cgroup_v2, groups->controllers), "prepare a bundle",
                WALL_FILESYSTEM);
     child_must((int)fd_send_msg(CHILD_CHANNEL_FD, "r", 1, NULL, 0), "report", -1);
-}
-
-/* The device is in no sandbox: only its runtime opens it. */
-static void make_kvm_device(const struct launcher *l)
-{
-    if (l->start->kvm_device)
-        mknod(OCI_KVM_DEVICE, S_IFCHR | 0600, l->start->kvm_device);
 }
 
 /* Where the runner dials: its connections are passed on, the first one before the warden learns
@@ -225,7 +189,9 @@ static void serve_link(struct launcher *l)
     int listen_fd = oci_link_listen(l->start->runner_id);
     child_must(listen_fd, "listen for the runner", -1);
     close(CHILD_STREAM_FD);
-    make_kvm_device(l);
+    /* The device is in no sandbox: only its runtime opens it. */
+    if (l->start->kvm_device)
+        mknod(OCI_KVM_DEVICE, S_IFCHR | 0600, l->start->kvm_device);
     oci_run(l, listen_fd, &run);
     _cleanup_close_ int pidfd = -1;
     bool early = run.program > 0;
@@ -250,12 +216,32 @@ void launcher_main(struct launcher *l)
     struct oci_run run;
     become_launcher(l, &groups);
     child_receive_order(&l->order, &l->trees);
-    build_bundle(l, groups.path);
+    const char *cgroup = groups.path;
+    const struct child_order *o = &l->order;
+    uint32_t tool_id = o->flags & PLAN_TOOL_NOBODY ? l->start->nobody_id : l->start->tool_id;
+    child_must(oci_mount_disk(o, l->trees.disk, l->start->runner_id, tool_id), "mount the disk",
+               WALL_DISK);
+    mount_root(l, tool_id);
+    child_must(oci_mount_host_dirs(o, l->trees.mounts, tool_id), "attach a mount", WALL_FILESYSTEM);
+    if (l->trees.authority >= 0)
+        child_must(mount_write_authorities(OCI_TEMPLATE ROOT_AUTHORITIES, l->trees.authority,
+                                           OCI_AUTHORITIES),
+                   "add a certificate authority", WALL_FILESYSTEM);
+    child_must(write_config(l, cgroup), "write config.json", -1);
+    if (oci_copies_network(o))
+        child_must(oci_mount_over_settings(), "cover settings of the network", WALL_NETWORK);
     if (launcher_flavour(l)->dials)
         serve_link(l);
     oci_run(l, -1, &run);
     pid_t container = read_pid();
-    settle_container(l, container);
+    /* What runtimes do not do for a container, and must hold before its first command: it has none
+     * yet, because no process has the runner's connection yet. From here on the launcher has no
+     * rights outside of the container's own user namespace. */
+    child_must(enter_ns(container, "net", CLONE_NEWNET), "enter the network", WALL_NETWORK);
+    child_must(child_raise_loopback(), "loopback", WALL_NETWORK);
+    child_must(enter_ns(container, "user", CLONE_NEWUSER), "enter the user namespace", WALL_USERS);
+    child_must(child_lower_user_limits(&l->start->user_limits), "lower user limits", WALL_USERS);
+    child_must(child_die_with_warden(), "tie to the warden", -1);
     /* Only the runner's ends are left, and the warden learns that it runs. */
     close_range(3, ~0U, 0);
     confine_launcher();
