@@ -48,24 +48,6 @@ static int parse_version(const char *text, int *major, int *minor)
     return 0;
 }
 
-static int negotiate_version(struct engine *e, const json_t *version)
-{
-    int major, minor, least_major = API_MAJOR, least_minor = 0;
-    if (parse_version(json_member_text(version, "ApiVersion"), &major, &minor) < 0)
-        return refuse_answer(e, "what answers at %s names no API version", e->rest.socket);
-    parse_version(json_member_text(version, "MinAPIVersion"), &least_major, &least_minor);
-    if (major != API_MAJOR || minor < API_MINOR_LEAST)
-        return refuse_answer(e, "API %d.%d is too old: at least %d.%d is needed", major, minor,
-                             API_MAJOR, API_MINOR_LEAST);
-    if (least_major > API_MAJOR || least_minor > API_MINOR_KNOWN)
-        return refuse_answer(e, "API %d.%d at least is more than is known here (%d.%d)",
-                             least_major, least_minor, API_MAJOR, API_MINOR_KNOWN);
-    if (minor > API_MINOR_KNOWN)
-        minor = API_MINOR_KNOWN;
-    snprintf(e->api, sizeof(e->api), "/v%d.%d", API_MAJOR, minor);
-    return 0;
-}
-
 /* Of podman's own API, where the engine has it. */
 static bool knows_libpod(struct engine *e, const char *version)
 {
@@ -127,7 +109,20 @@ int api_ask_version(struct engine *e)
     int r = check_kind(e, version);
     if (r < 0)
         return r;
-    return negotiate_version(e, version);
+    int major, minor, least_major = API_MAJOR, least_minor = 0;
+    if (parse_version(json_member_text(version, "ApiVersion"), &major, &minor) < 0)
+        return refuse_answer(e, "what answers at %s names no API version", e->rest.socket);
+    parse_version(json_member_text(version, "MinAPIVersion"), &least_major, &least_minor);
+    if (major != API_MAJOR || minor < API_MINOR_LEAST)
+        return refuse_answer(e, "API %d.%d is too old: at least %d.%d is needed", major, minor,
+                             API_MAJOR, API_MINOR_LEAST);
+    if (least_major > API_MAJOR || least_minor > API_MINOR_KNOWN)
+        return refuse_answer(e, "API %d.%d at least is more than is known here (%d.%d)",
+                             least_major, least_minor, API_MAJOR, API_MINOR_KNOWN);
+    if (minor > API_MINOR_KNOWN)
+        minor = API_MINOR_KNOWN;
+    snprintf(e->api, sizeof(e->api), "/v%d.%d", API_MAJOR, minor);
+    return 0;
 }
 
 static int call_engine(struct engine *e, const char *method, const json_t *body, json_t **ret,
@@ -216,8 +211,15 @@ int api_inspect(struct engine *e, json_t **ret)
     return 0;
 }
 
-static void log_warnings(const json_t *answer)
+int api_create(struct engine *e, const json_t *body)
 {
+    _cleanup_json_ json_t *answer = NULL;
+    int r = status_to_errno(engine_dialect(e)->create(e, body, &answer));
+    if (r < 0)
+        return r;
+    if (!api_is_id(json_member_text(answer, "Id")))
+        return refuse_answer(e, "it does not say which container it made");
+    snprintf(e->mark.container, sizeof(e->mark.container), "%s", json_member_text(answer, "Id"));
     const json_t *warning;
     size_t i;
     json_array_foreach(json_object_get(answer, "Warnings"), i, warning)
@@ -231,18 +233,6 @@ static void log_warnings(const json_t *answer)
         rest_make_printable(text);
         log_warn("the engine warns text=\"%s\"", text);
     }
-}
-
-int api_create(struct engine *e, const json_t *body)
-{
-    _cleanup_json_ json_t *answer = NULL;
-    int r = status_to_errno(engine_dialect(e)->create(e, body, &answer));
-    if (r < 0)
-        return r;
-    if (!api_is_id(json_member_text(answer, "Id")))
-        return refuse_answer(e, "it does not say which container it made");
-    snprintf(e->mark.container, sizeof(e->mark.container), "%s", json_member_text(answer, "Id"));
-    log_warnings(answer);
     return 0;
 }
 

@@ -174,16 +174,6 @@ void place_image(struct engine *e, int image_fd)
     e->own_root = e->image = true;
 }
 
-static int give_parts(const struct engine *e, int disk_fd)
-{
-    for (size_t i = 0; i < n_disk_parts; i++) {
-        uint32_t id = disk_parts[i].tools ? e->tool_id : e->runner_id;
-        if (fchownat(disk_fd, disk_parts[i].name, id, id, AT_SYMLINK_NOFOLLOW) < 0)
-            return -errno;
-    }
-    return 0;
-}
-
 int place_disk(struct engine *e, int disk_fd)
 {
     const struct child_order *o = &e->order.child;
@@ -207,7 +197,12 @@ int place_disk(struct engine *e, int disk_fd)
         r = mount_disk_make_parts(fd, e->runner_id, e->tool_id);
     if (r < 0)
         return r;
-    return give_parts(e, fd);
+    for (size_t i = 0; i < n_disk_parts; i++) {
+        uint32_t id = disk_parts[i].tools ? e->tool_id : e->runner_id;
+        if (fchownat(fd, disk_parts[i].name, id, id, AT_SYMLINK_NOFOLLOW) < 0)
+            return -errno;
+    }
+    return 0;
 }
 
 /* Places that podman does not make in a root that it does not own. docker's are made by docker. */

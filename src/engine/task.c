@@ -361,16 +361,6 @@ static int forget_container(struct engine *e)
     return r;
 }
 
-/* Before the engine is asked anything, which may take longer than the warden has: what is mounted
- * for a container that never was ready must not outlive an orderly stop. */
-static void clear_places(struct engine *e)
-{
-    const struct engine_message cleared = {.kind = ENGINE_CLEARED};
-    if (place_enter(e) == 0)
-        place_clear(e);
-    send_message(&cleared, -1);
-}
-
 int task_remove(struct engine *e)
 {
     const struct engine_message ended = {.kind = ENGINE_ENDED, .wait_status = SIGKILL};
@@ -387,7 +377,12 @@ int task_remove(struct engine *e)
     m.oom_kills = g.oom_kills;
     if (r == 0 && e->order.mark.pid)
         send_message(&m, -1);
-    clear_places(e);
+    /* Before the engine is asked anything, which may take longer than the warden has: what is
+     * mounted for a container that never was ready must not outlive an orderly stop. */
+    const struct engine_message cleared = {.kind = ENGINE_CLEARED};
+    if (place_enter(e) == 0)
+        place_clear(e);
+    send_message(&cleared, -1);
     r = r < 0 ? r : forget_container(e);
     if (r == 0)
         record_remove(e);
