@@ -170,7 +170,7 @@ static void ask_person(struct gateway_report *r)
     struct target t;
     if (strncmp(r->told, asks, strlen(asks)) == 0 &&
         gateway_parse_connect(r->asked, strlen(r->asked), &t) == 0)
-        sandbox_ask_network(r->sandbox, &t);
+        sandbox_ask_network(r->sandbox, &t, r->rule);
 }
 
 /* A connection that was allowed can be cut later, because of what it turned out to be: that is a

@@ -355,7 +355,7 @@ void sandbox_expire_addresses(struct sandbox *sb);
 bool sandbox_shares_kernel(const struct sandbox *sb);
 
 /* network-question.c: a person is to be asked whether its commands may go there. */
-void sandbox_ask_network(struct sandbox *sb, const struct target *t);
+void sandbox_ask_network(struct sandbox *sb, const struct target *t, const char *rule);
 
 /* owner.c */
 void sandbox_keep_actor(struct sandbox *sb);

@@ -115,9 +115,10 @@ struct manager_options {
      * those that its spec denies (gateway/rule.h), asked for each one. The caller frees with
      * strv_free(). */
     char **(*find_denied_hosts)(void *data, const struct sandbox *sb);
-    /* Optional, with on_exec_data. A command wants to go where a rule asks a person first. fn comes
-     * once, when that is answered or the time for an answer is over, perhaps from inside. */
-    void (*ask_network)(void *data, struct sandbox *sb, const struct target *t, ask_network_fn fn,
+    /* Optional, with on_exec_data. A command wants to go where a rule asks a person first; what a
+     * yes opens is a rule (gateway/rule.h) for one host and port that does not end. fn comes once,
+     * when that is answered or the time for an answer is over, perhaps from inside. */
+    void (*ask_network)(void *data, struct sandbox *sb, const char *rule, ask_network_fn fn,
                         void *fn_data);
     struct runtime_host *host;
     int gateway_sock; /* -1: none */

@@ -260,12 +260,18 @@ static void widening_apply(struct widening *w)
 
 /* --- asking */
 
+/* What widens, however long it is to last. The caller frees. */
+static char *format_endless(const struct widening *w)
+{
+    struct rule shown = w->wider.rules[0];
+    shown.until_s = 0;
+    return rule_format(&shown);
+}
+
 static json_t *subject_of(const struct widening *w)
 {
     const struct rule *rule = &w->wider.rules[0];
-    struct rule shown = *rule;
-    shown.until_s = 0;
-    _cleanup_free_ char *text = rule_format(&shown);
+    _cleanup_free_ char *text = format_endless(w);
     return json_pack("{s:i, s:s, s:s, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:i, s:I, s:b}}", "version",
                      1, "tool", GATE_NETWORK, "requester", w->who.key, "policy_revision",
                      ruleset_revision(w->decision.ruleset), "sandbox", "id", sandbox_id(w->sandbox),
@@ -314,10 +320,8 @@ static int use_grant(struct widening *w, struct error *err)
 /* The no of a person who was asked by a rule of the network: it is not asked about again. */
 static void deny_for_good(struct widening *w)
 {
-    struct rule place = w->wider.rules[0];
     struct error err = {0};
-    place.until_s = 0;
-    _cleanup_free_ char *text = rule_format_host(&place);
+    _cleanup_free_ char *text = format_endless(w);
     char *const denied[] = {text, NULL};
     struct network_change change = {.deny = denied};
     free(steal_ptr(w->widens));
@@ -407,10 +411,10 @@ static bool is_about(const struct approval *a, const struct widening *w)
     const json_t *box = json_object_get(subject, "sandbox");
     const json_t *network = json_object_get(subject, "network");
     const char *generation = json_string_value(json_object_get(box, "generation"));
-    const char *host = json_string_value(json_object_get(network, "host"));
-    return generation && host && strcmp(generation, sandbox_generation(w->sandbox)) == 0 &&
-           strcmp(host, w->host) == 0 && json_is_true(json_object_get(network, "rule_asks")) &&
-           json_integer_value(json_object_get(network, "port")) == w->wider.rules[0].port &&
+    const char *rule = json_string_value(json_object_get(network, "rule"));
+    _cleanup_free_ char *own = format_endless(w);
+    return generation && rule && strcmp(generation, sandbox_generation(w->sandbox)) == 0 &&
+           strcmp(rule, own) == 0 && json_is_true(json_object_get(network, "rule_asks")) &&
            json_integer_value(json_object_get(network, "for_seconds")) == w->for_s;
 }
 
@@ -563,14 +567,11 @@ void network_change_abandon(struct widening *w)
         widening_free(w);
 }
 
-void network_ask(void *gate, struct sandbox *sb, const struct target *t, network_change_fn fn,
-                 void *data)
+void network_ask(void *gate, struct sandbox *sb, const char *rule, network_change_fn fn, void *data)
 {
-    char host[TARGET_TEXT_SIZE];
-    target_format_host(t, host);
-    _cleanup_free_ char *rule =
-        xasprintf("%s:%u until=%lld", host, t->port, (long long)(now_s() + NETWORK_ASKED_S));
-    char *const allow[] = {rule, NULL};
+    _cleanup_free_ char *ending =
+        xasprintf("%s until=%lld", rule, (long long)(now_s() + NETWORK_ASKED_S));
+    char *const allow[] = {ending, NULL};
     struct identity who = gate_owner(gate, sandbox_owner(sb));
     struct gate_terms terms = {.wait = true};
     struct widening_request req = {.gate = gate,

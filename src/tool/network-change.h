@@ -35,9 +35,9 @@ struct widening_request {
  * call while it is under way, NULL when fn has come. ERROR_PENDING as of a run. */
 struct widening *network_change_start(const struct widening_request *req, network_change_fn fn,
                                       void *data);
-/* For struct manager_options, with the gate as data: asks a person whether a sandbox may go there
- * for NETWORK_ASKED_S, as a call of its owner's. */
-void network_ask(void *gate, struct sandbox *sb, const struct target *t, network_change_fn fn,
+/* For struct manager_options, with the gate as data: asks a person whether a sandbox may have that
+ * rule for NETWORK_ASKED_S, as a call of its owner's. */
+void network_ask(void *gate, struct sandbox *sb, const char *rule, network_change_fn fn,
                  void *data);
 
 /* The caller does not wait any more: fn does not come. A question to a person stays open, and the

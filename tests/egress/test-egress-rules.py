@@ -604,6 +604,31 @@ rules:
         check(len(opened) == 1 and opened[0]["ports"] == [80] and "expires_at" in opened[0], rules)
 
 
+@test("a yes to a rule with methods and paths opens those and no others, and a no closes those and no others")
+def test_answers_about_requests():
+    with Guarded("version: 1\ndefault: allow\nrules: []\n", config=OPEN) as d:
+        rules = {"allow": [{"host": "*.test", "ports": [80], "methods": ["GET"], "paths": ["/a*"], "ask": True, "name": "reads"},
+                           {"host": "asked.test", "ports": [80], "methods": ["POST"], "paths": ["/b"], "ask": True},
+                           {"host": "asked.test", "ports": [80], "methods": ["HEAD"]}]}
+        box = d.post("/v1/sandboxes", {"network": rules}).json["id"]
+        pending = lambda: d.get("/v1/approvals?status=pending").json["approvals"]
+        asks = lambda path, method: run(d, box, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-m", "9", "-X", method, "-I" if method == "HEAD" else "-g",
+                                        "http://asked.test" + path)["stdout"]
+        for method, path, answer in (("GET", "/a/1", "approve"), ("POST", "/b", "reject")):
+            equal(silent(asks, path, method), "403")
+            wait_for(pending, "it asks")
+            rule = d.get(f"/v1/approvals/{pending()[0]['id']}").json["subject"]["network"]["rule"]
+            check(f"methods={method} path={path[:2]}" in rule and rule.startswith("asked.test:80 "), rule)
+            equal(d.post(f"/v1/approvals/{pending()[0]['id']}/{answer}", {}).status, 200)
+            wait_for(lambda: not pending(), "it is answered")
+        wait_for(lambda: asks("/a/1", "GET") not in ("403", "000"), "the yes holds")
+        wait_for(lambda: "deny" in str(d.get(f"/v1/sandboxes/{box}/network").json) and d.get(f"/v1/sandboxes/{box}/network").json["deny"], "so does the no")
+        check(asks("/x", "HEAD") not in ("403", "000"), "a no to POST is none to HEAD")
+        for path, method in (("/b", "POST"), ("/b", "GET"), ("/a/1", "PUT"), ("/", "GET")):
+            equal(silent(asks, path, method), "403", (path, method))
+        equal(pending(), [], "no question about what was answered, or what no rule allows")
+
+
 @test("a yes to a rule that asks holds for a call with fewer hosts than its sandbox, which runs already, and is asked for once")
 def test_a_yes_reaches_a_narrower_call():
     if os.environ.get("MAS_RUNTIME", "").endswith(("gvisor", "microvm")):
