@@ -2,7 +2,7 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run format format-check tidy coverage image check check-containers check-guest check-mcp check-clients check-egress check-egress-full check-microvm check-microvm-full check-kube kube-tools check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
+.PHONY: all demo run format format-check tidy coverage image image-base image-link check check-containers check-guest check-mcp check-clients check-egress check-egress-full check-microvm check-microvm-full check-kube kube-tools check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
     asan clean deps-build deps-test deps-bench deps-egress deps-containers deps-distros deps-guest deps-microvm deb deps-deb deps-image deps-tidy deps-coverage
 
 all: deps-build
@@ -12,8 +12,9 @@ all: deps-build
 demo: all
 	@scripts/demo.sh $(BUILD)
 
+# CONFIG is a configuration file; what it says of listening holds.
 run: all
-	@$(BUILD)/mas-sandboxd -listen 127.0.0.1:8080
+	@$(BUILD)/mas-sandboxd $(if $(CONFIG),-config $(CONFIG),-listen 127.0.0.1:8080)
 
 # C sources by .clang-format, with version 14, whose details the tree has.
 format:
@@ -94,6 +95,13 @@ deb: deps-deb
 # A container image of the daemon, BUILD/mas-sandbox-oci.tar, made without an engine.
 image: deps-image all
 	@scripts/make-image.sh $(BUILD)
+
+# What pods of a cluster have: the containers that are ours (kube_link_image), and a small image for sandboxes; without an engine.
+image-link: deps-image all
+	@scripts/make-pod-image.sh $(BUILD) link
+
+image-base: deps-image all
+	@scripts/make-pod-image.sh $(BUILD) base
 
 install: all
 	@meson install -C $(BUILD)

@@ -22,9 +22,8 @@ cluster = NodeCluster()
 cluster.start()
 subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", f"{HOME}/pause"], input=PAUSE, text=True, check=True)
 image("our.example/pause:1", {"pause": (data_of(f"{HOME}/pause"), 0o755)}, {"Entrypoint": ["/pause"]})
-# The image of the link has three static programs and nothing else.
-image(LINK_IMAGE, {name: (data_of(os.path.join(BUILD, name)), 0o755) for name in ("mas-link", "mas-link-tls", "mas-toolrunner")}, {})
-image(IMAGE, data_of(os.path.join(BUILD, "default-image.tar")), {"Cmd": ["/bin/sh"]})
+built_image("link", LINK_IMAGE)
+built_image("base", IMAGE)
 wait_for(cluster.node_is_ready, lambda: "the node is ready:\n" + read(f"{HOME}/kubelet.log")[-3000:], STARTUP_S)
 for kind, name, text in base_objects():
     cluster.make(COLLECTIONS[kind] + "?fieldValidation=Strict", text, kind="application/yaml")

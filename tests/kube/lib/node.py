@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -107,6 +108,17 @@ def image(name, files, config):
                        stderr=subprocess.STDOUT, text=True)
     check(p.returncode == 0, p.stdout)
     os.unlink(path)
+
+
+def built_image(kind, name):
+    """Imports what `make image-KIND` makes, by that name."""
+    p = subprocess.run([os.path.join(ROOT, "scripts/make-pod-image.sh"), BUILD, kind], stdout=subprocess.PIPE, text=True)
+    equal(p.returncode, 0, p.stdout)
+    archive, own = re.match(r"(\S+): (\S+), ", p.stdout).groups()
+    for command in (["import", archive], ["tag", "localhost/" + own, name]):
+        p = subprocess.run(["ctr", "-a", SOCKET, "-n", "k8s.io", "images", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                           text=True)
+        check(p.returncode == 0, p.stdout)
 
 
 def data_of(path):
