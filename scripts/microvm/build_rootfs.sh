@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Makes the root of a virtual machine: an ext4 image of a tar archive, with the runner in it and the places that the
-# guest's first process mounts on. Needs no root.
+# guest's first process mounts on. Needs no root. The same archive and runner make the same bytes.
 #
 # Variables: BASE_ROOTFS_TAR  the archive (default: the default image of the build)
 #            TOOLRUNNER_BIN   the runner (default: that of the build, or the installed one)
 #            ROOTFS           what is made (./rootfs.ext4)
+#            SOURCE_DATE_EPOCH  the time of everything in it, in seconds (1)
 set -euo pipefail
 export LC_ALL=C
 umask 022
@@ -15,6 +16,7 @@ fail() {
     exit 1
 }
 source=$(realpath "$(dirname "$0")/../..")
+. "$(dirname "$0")/guest-parts.sh"
 for at in "${BUILD:-}" "$source/build" /usr/libexec/mas-sandbox /usr/local/libexec/mas-sandbox; do
     [ -n "$at" ] && [ -x "$at/mas-toolrunner" ] && break
 done
@@ -33,10 +35,6 @@ mkdir -p "$tree"/{cache,media,proc,sys,tmp,workspace,dev/pts,dev/shm} "$tree"/.m
 install -m 755 "$runner" "$tree/.mas/mas-toolrunner"
 strip "$tree/.mas/mas-toolrunner" 2>/dev/null || true
 ln -sfn run/gateway.sock "$tree/.mas/gateway.sock"
-find "$tree" -exec touch -h -d @0 {} +
-size=$(($(du -s -k --apparent-size "$tree" | cut -f1) + $(find "$tree" | wc -l) * 4 + 4096))
-rm -f "$rootfs.new"
-E2FSPROGS_FAKE_TIME=1 mke2fs -q -F -t ext4 -O ^has_journal,^metadata_csum -m 0 -d "$tree" -U 00000000-0000-0000-0000-000000000002 \
-    -E root_owner=0:0,hash_seed=00000000-0000-0000-0000-000000000001 "$rootfs.new" "${size}k" >/dev/null
+make_ext4 "$tree" "$rootfs.new" || fail "cannot make $rootfs"
 mv "$rootfs.new" "$rootfs"
 realpath "$rootfs"

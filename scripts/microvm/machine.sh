@@ -110,7 +110,7 @@ add_python() {
 
 # The places that the first process mounts on must be there: the root is never written.
 make_root() {
-    newer_than "$out/root.img" "$build/default-image.tar" "$build/mas-toolrunner" "$0" && return
+    newer_than "$out/root.img" "$build/default-image.tar" "$build/mas-toolrunner" "$0" "$(dirname "$0")/guest-parts.sh" && return
     local tree=$work/root
     mkdir -p "$tree"
     tar -xf "$build/default-image.tar" -C "$tree" --no-same-owner
@@ -119,12 +119,7 @@ make_root() {
     install -m 755 "$build/mas-toolrunner" "$tree/.mas/mas-toolrunner"
     strip "$tree/.mas/mas-toolrunner" 2>/dev/null || true
     ln -sfn run/gateway.sock "$tree/.mas/gateway.sock"
-    find "$tree" -exec touch -h -d @0 {} +
-    local size
-    size=$(($(du -s -k --apparent-size "$tree" | cut -f1) + $(find "$tree" | wc -l) * 4 + 4096))
-    rm -f "$out/root.img.new"
-    E2FSPROGS_FAKE_TIME=1 mke2fs -q -F -t ext4 -O ^has_journal,^metadata_csum -E root_owner=0:0,hash_seed=00000000-0000-0000-0000-000000000001 \
-        -U 00000000-0000-0000-0000-000000000002 -m 0 -d "$tree" "$out/root.img.new" "${size}k" >/dev/null
+    make_ext4 "$tree" "$out/root.img.new" || fail "cannot make the root"
     mv "$out/root.img.new" "$out/root.img"
 }
 

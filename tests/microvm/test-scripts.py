@@ -33,6 +33,13 @@ def test_build_rootfs():
     p = subprocess.run(["/usr/sbin/debugfs", "-R", "stat /.mas/mas-toolrunner", made],
                        capture_output=True, text=True)
     check("Type: regular" in p.stdout and "0755" in p.stdout, p)
+    other = os.path.join(place, "two.ext4")  # at another time, in another directory, by another order of files
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
+        p = script("build_rootfs.sh", ROOTFS=other, TMPDIR=elsewhere)
+    equal(p.returncode, 0, p)
+    with open(made, "rb") as a, open(other, "rb") as b:
+        check(a.read() == b.read(), "the same files make the same bytes")
+    equal(sorted(x for x in os.listdir(place) if x.startswith(("one", "two"))), ["one.ext4", "two.ext4"])
 
 
 @test("a script that lacks something says what, and by which variable")
