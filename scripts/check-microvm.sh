@@ -30,6 +30,7 @@ run() {
 [ "${2:-}" = full ] && export MAS_MICROVM_FULL=1
 run /usr/bin/python3 tests/microvm/test-microvm.py
 run /usr/bin/python3 tests/microvm/test-snapshots.py
+run /usr/bin/python3 tests/microvm/test-shares.py
 run /usr/bin/python3 tests/security/test-processes.py microvm
 run /usr/bin/python3 tests/microvm/test-machine-config.py
 run /usr/bin/python3 tests/microvm/test-firecracker.py

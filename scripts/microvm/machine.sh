@@ -20,6 +20,7 @@ done
 mkdir -p "$1"
 out=$(realpath "$1")
 modules="virtio virtio_ring virtio_mmio virtio_blk virtio_console overlay"
+fuse_modules="fuse" # with directories of the host
 vsock_modules="vsock vmw_vsock_virtio_transport_common vmw_vsock_virtio_transport virtio_balloon" # with Firecracker
 
 fail() {
@@ -34,7 +35,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 fetch_kernel() {
-    [ -f "$out/$package/modules/vmw_vsock_virtio_transport.ko" ] && return
+    [ -f "$out/$package/modules/fuse.ko" ] && return
     (cd "$work" && apt-get download -qq -o APT::Sandbox::User="$(id -un)" "$package") || fail "cannot fetch $package"
     mkdir "$work/kernel"
     dpkg-deb -x "$work"/linux-image-*.deb "$work/kernel"
@@ -43,7 +44,7 @@ fetch_kernel() {
     mkdir "$out/$package.new"
     cp "$work/kernel/vmlinux" "$out/$package.new/"
     mkdir "$out/$package.new/modules"
-    for m in $modules $vsock_modules; do
+    for m in $modules $vsock_modules $fuse_modules; do
         find "$work/kernel" -name "$m.ko*" -exec cp {} "$out/$package.new/modules/" \;
     done
     find "$out/$package.new/modules" -name '*.xz' -exec xz -d {} \;
@@ -88,6 +89,8 @@ make_initramfs() {
     order_modules "$tree/modules" $modules >"$tree/modules/order" || exit 1
     # shellcheck disable=SC2086
     order_modules "$tree/modules" $vsock_modules >"$tree/modules/order-vsock" || exit 1
+    # shellcheck disable=SC2086
+    order_modules "$tree/modules" $fuse_modules >"$tree/modules/order-fuse" || exit 1
     find "$tree" -exec touch -h -d @0 {} +
     (cd "$tree" && find . | sort | cpio -o -H newc --quiet --reproducible -R 0:0) >"$out/initramfs.new"
     mv "$out/initramfs.new" "$out/initramfs"

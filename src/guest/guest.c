@@ -23,7 +23,10 @@
 #include "guest/internal.h"
 #include "warden/local/child.h"
 
-#define FIRST_ID 100000 /* of the three that the sandbox has, in the guest's own numbers */
+/* The runner's, in the guest's own numbers, where 0 is more than it may be. The two users of tools
+ * have the numbers that they have in the sandbox, because files of the host's directories come with
+ * those (share.c). The guest has no users beside them. */
+#define RUNNER_ID 100000
 
 bool guest_is_here(int argc, char **argv)
 {
@@ -81,7 +84,7 @@ static bool receive_order(struct guest *g)
     if (!receive_exactly(g, o, sizeof(*o)))
         return false;
     if (o->magic != GUEST_MAGIC || o->n_filter == 0 || o->n_filter > GUEST_FILTER_MAX ||
-        o->child.n_mounts || o->child.image_from_fd)
+        o->child.n_mounts > PLAN_MOUNTS_MAX || o->child.image_from_fd)
         guest_give_up(g, "read the guest's order", EPROTO);
     return receive_exactly(g, g->filter, o->n_filter * sizeof(g->filter[0]));
 }
@@ -168,8 +171,8 @@ static int map_ids(pid_t pid)
     static const char *const files[] = {"uid_map", "gid_map"};
     char path[48], map[96];
     int r = 0;
-    snprintf(map, sizeof(map), "%d %d 1\n%d %d 1\n%d %d 1\n", SANDBOX_RUNNER_ID, FIRST_ID,
-             SANDBOX_TOOL_ID, FIRST_ID + 1, SANDBOX_NOBODY_ID, FIRST_ID + 2);
+    snprintf(map, sizeof(map), "%d %d 1\n%d %d 1\n%d %d 1\n", SANDBOX_RUNNER_ID, RUNNER_ID,
+             SANDBOX_TOOL_ID, SANDBOX_TOOL_ID, SANDBOX_NOBODY_ID, SANDBOX_NOBODY_ID);
     for (size_t i = 0; r == 0 && i < sizeof(files) / sizeof(*files); i++) {
         snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, files[i]);
         r = fd_write_file_at(AT_FDCWD, path, map);
@@ -211,7 +214,8 @@ static int instruct(struct guest *g)
     if (r == 0 && fd_send_msg(g->channel_fd, "g", 1, NULL, 0) < 0)
         r = -errno;
     if (r == 0 && recv(g->channel_fd, &byte, 1, 0) == 1)
-        r = (int)fd_send_msg(g->channel_fd, &g->order.child, sizeof(g->order.child), NULL, 0);
+        r = (int)fd_send_msg(g->channel_fd, &g->order.child, sizeof(g->order.child), g->share_fds,
+                             g->n_shares);
     int more[2];
     size_t n_more = 0;
     if (g->disk_fd >= 0)
@@ -266,11 +270,14 @@ void guest_main(void)
     bool vsock = guest_vsock_listen(&g);
     if (!vsock)
         open_serial_ports(&g);
+    guest_open_shares(&g);
     guest_enter_root(&g);
     await_order(&g);
     guest_vsock_settle(&g);
-    guest_open_disk(&g, FIRST_ID, FIRST_ID + (g.order.child.flags & PLAN_TOOL_NOBODY ? 2 : 1));
-    guest_open_image(&g, FIRST_ID);
+    guest_open_disk(&g, RUNNER_ID,
+                    g.order.child.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID);
+    guest_open_image(&g, RUNNER_ID);
+    guest_mount_shares(&g);
     renew_randomness(&g, g.order.seed);
     renew_clock(&g, g.order.realtime_ns);
     start_runner(&g);

@@ -9,6 +9,11 @@
 
 #include "proto/guest.h"
 
+/* A directory of the host, until it is mounted. */
+struct guest_share {
+    int port_fd, fuse_fd;
+};
+
 struct guest {
     int ctl_fd, data_fd, lines_fd;
     struct {
@@ -18,10 +23,13 @@ struct guest {
     struct sock_filter filter[GUEST_FILTER_MAX];
     pid_t runner;
     int runner_pidfd;
-    int stream_fd;    /* our end of the runner's connection */
-    int channel_fd;   /* where it gets later ones */
-    int disk_fd;      /* a detached mount for the sandbox, or -1: in memory */
-    int image_fd;     /* the same of its image, or -1: the machine's own root */
+    int stream_fd;  /* our end of the runner's connection */
+    int channel_fd; /* where it gets later ones */
+    int disk_fd;    /* a detached mount for the sandbox, or -1: in memory */
+    int image_fd;   /* the same of its image, or -1: the machine's own root */
+    struct guest_share shares[PLAN_MOUNTS_MAX];
+    int share_fds[PLAN_MOUNTS_MAX]; /* detached mounts of them */
+    uint32_t n_shares;
     pid_t lines;      /* the process of lines.c */
     bool has_boot_id; /* of its own (boot-id.c) */
 };
@@ -36,6 +44,7 @@ void guest_mount_kernel_views(void);
 /* Those of a list of names, a file beside them. */
 #define GUEST_MODULES       "order"
 #define GUEST_VSOCK_MODULES "order-vsock"
+#define GUEST_FUSE_MODULES  "order-fuse"
 void guest_load_modules(const char *list);
 /* What follows the word on the kernel's line, up to the next space; false where it is not there. */
 bool guest_find_word(const char *word, char *ret, size_t size);
@@ -43,8 +52,13 @@ int guest_open_port(const char *path);
 void guest_enter_root(struct guest *g);
 /* After the order: the disk for the sandbox, with its parts, if it has one. */
 void guest_open_disk(struct guest *g, uid_t runner_id, uid_t tool_id);
-/* The same: its image, if it has one, whose files show as those of the ids from first_id on. */
-void guest_open_image(struct guest *g, uid_t first_id);
+/* The same: its image, if it has one, whose files show as those of these ids. */
+void guest_open_image(struct guest *g, uid_t runner_id);
+
+/* share.c: directories of the host. First their devices, and after the order the mounts. Fails by
+ * guest_give_up(). */
+void guest_open_shares(struct guest *g);
+void guest_mount_shares(struct guest *g);
 
 /* guest.c: mas-vmm says that this machine is a copy: new random numbers, the time, another mark. */
 void guest_renew(struct guest *g, uint32_t connections);

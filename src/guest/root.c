@@ -208,12 +208,12 @@ void guest_open_disk(struct guest *g, uid_t runner_id, uid_t tool_id)
         guest_give_up(g, "mount the guest's disk", -r);
 }
 
-void guest_open_image(struct guest *g, uid_t first_id)
+void guest_open_image(struct guest *g, uid_t runner_id)
 {
     const struct mount_owner owners[] = {
-        {SANDBOX_RUNNER_ID, first_id},
-        {SANDBOX_TOOL_ID, first_id + 1},
-        {SANDBOX_NOBODY_ID, first_id + 2},
+        {SANDBOX_RUNNER_ID, runner_id},
+        {SANDBOX_TOOL_ID, SANDBOX_TOOL_ID},
+        {SANDBOX_NOBODY_ID, SANDBOX_NOBODY_ID},
     };
     g->image_fd = -1;
     if (!g->order.child.image_disk)

@@ -16,7 +16,7 @@
 #include "proto/machine.h"
 #include "proto/order.h"
 
-#define GUEST_VERSION    2 /* one more with each change of what either side says or means */
+#define GUEST_VERSION    3 /* one more with each change of what either side says or means */
 #define GUEST_MARK_SIZE  32
 #define GUEST_SEED_SIZE  64
 #define GUEST_FILTER_MAX 4096 /* instructions */
@@ -35,6 +35,10 @@
 #define GUEST_VSOCK_WORD "mas.vsock="
 #define GUEST_VSOCK_CTL  0x6d617301u
 #define GUEST_VSOCK_DATA 0x6d617302u
+/* So many directories of the host follow the word, each with a port of its own (vmm/share.h). */
+#define GUEST_SHARES_WORD "mas.shares="
+#define GUEST_SHARE_PORT  "/dev/vport0p" /* its number follows: */
+#define GUEST_FIRST_SHARE 4
 /* The operator's drives: their serial numbers follow the word on the kernel's line, with commas. */
 #define GUEST_DRIVES_WORD "mas.drives="
 #define GUEST_DRIVES_DIR  "/media"

@@ -8,6 +8,9 @@
 
 #include "proto/plan.h"
 
+/* Where the sandbox of another program than the runner has the mounts that it passes on. */
+#define ORDER_SHARE_DIR "/workspace/share"
+
 struct child_mount {
     char target[PLAN_PATH_SIZE];
 };
@@ -22,6 +25,8 @@ struct child_order {
     uint32_t authority_from_fd; /* with the second message, too */
     uint32_t origin;            /* enum vm_origin, of a virtual machine */
     uint32_t image_disk;        /* its image is a disk of its own */
+    uint32_t n_shares;          /* of the mounts, so many are the first, and the guest's */
+    uint32_t shares_read_only;  /* a bit for each of them */
     uint64_t disk_bytes, disk_inodes;
     struct limits limits; /* those that a cgroup enforces */
     char hostname[64];

@@ -182,11 +182,10 @@ static int create_check(const struct plan *p, char *why, unsigned size)
     if (p->flags & PLAN_LANDLOCK &&
         (p->flags != PLAN_LANDLOCK || p->backend || p->image[0] || p->n_mounts || p->workdir[0]))
         return plan_refuse(why, size, "without namespaces there is nothing but the host's view");
-    if (p->flags & PLAN_VM &&
-        (p->flags & (PLAN_PROCESS | PLAN_LANDLOCK) || p->backend || p->n_mounts))
-        return plan_refuse(why, size, "a virtual machine has no directory of the host's");
-    if (p->snapshot[0] && !(p->flags & PLAN_VM))
-        return plan_refuse(why, size, "only a virtual machine can be a copy");
+    if (p->flags & PLAN_VM && (p->flags & (PLAN_PROCESS | PLAN_LANDLOCK) || p->backend))
+        return plan_refuse(why, size, "a virtual machine has no OCI runtime, and its own walls");
+    if (p->snapshot[0] && (!(p->flags & PLAN_VM) || p->n_mounts))
+        return plan_refuse(why, size, "only a virtual machine without mounts can be a copy");
     if (!(p->flags & PLAN_ADDRESSES) && p->n_ranges)
         return plan_refuse(why, size, "networks without a way out by address");
     if (p->flags & PLAN_ADDRESSES && ranges_check(p, why, size) < 0)

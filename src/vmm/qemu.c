@@ -33,7 +33,8 @@ enum {
     FD_MEMORY, /* where the machine has a snapshot */
     FD_STATE,
     FD_IMAGE, /* where it has an image */
-    FD_END,
+    FD_SHARES,
+    FD_END = FD_SHARES + PLAN_MOUNTS_MAX,
 };
 
 struct args {
@@ -133,6 +134,16 @@ static void add_drives(struct args *a, const struct machine_config *m)
     }
 }
 
+/* Ports of the host's directories. */
+static void add_shares(const struct vm *vm, struct args *a)
+{
+    char name[16];
+    for (uint32_t i = 0; i < vm->start.child.n_mounts; i++) {
+        snprintf(name, sizeof(name), "share%u", i);
+        add_port(a, name, FD_SHARES + (int)i, GUEST_FIRST_SHARE + (int)i);
+    }
+}
+
 static void fill_args(const struct vm *vm, struct args *a)
 {
     static const char *const fixed[] = {
@@ -166,10 +177,12 @@ static void fill_args(const struct vm *vm, struct args *a)
     add(a, VM_FILES_DIR "/" VM_INITRAMFS_NAME);
     add(a, "-append");
     /* What the kernel reads last counts. */
-    char drives[MACHINE_LINE_SIZE];
+    char drives[MACHINE_LINE_SIZE], shares[32] = "";
     machine_drives_word(m, drives, sizeof(drives));
-    add(a, "%s%s%s" CONSOLE_LINE " tsc_early_khz=%lu%s", m->boot_args, m->boot_args[0] ? " " : "",
-        m->log_path[0] ? LOUD_WORDS : QUIET_WORDS, clock_khz(), drives);
+    if (vm->start.child.n_mounts)
+        snprintf(shares, sizeof(shares), " " GUEST_SHARES_WORD "%u", vm->start.child.n_mounts);
+    add(a, "%s%s%s" CONSOLE_LINE " tsc_early_khz=%lu%s%s", m->boot_args, m->boot_args[0] ? " " : "",
+        m->log_path[0] ? LOUD_WORDS : QUIET_WORDS, clock_khz(), drives, shares);
     add_disk(a, GUEST_ROOT_DISK, VM_FILES_DIR "/" VM_ROOT_NAME, ",readonly=on", &m->rootfs_rate);
     if (vm->start.child.disk_from_fd)
         add_disk(a, GUEST_DATA_DISK, VM_DISK_FILE, ",cache=unsafe,discard=unmap", NULL);
@@ -182,6 +195,7 @@ static void fill_args(const struct vm *vm, struct args *a)
     add_port(a, "data", FD_DATA, 1);
     add_port(a, "ctl", FD_CTL, 2);
     add_port(a, "lines", FD_LINES, 3);
+    add_shares(vm, a);
     add(a, "-chardev");
     add(a, "socket,id=monitor,fd=%d", FD_MONITOR);
     add(a, "-mon");
@@ -209,9 +223,13 @@ static void qemu_start(struct vm *vm)
     fds[FD_MEMORY - FD_CTL] = vm->memory_fd;
     fds[FD_STATE - FD_CTL] = vm->state_fd;
     fds[FD_IMAGE - FD_CTL] = vm->image_fd;
+    for (uint32_t i = 0; i < PLAN_MOUNTS_MAX; i++)
+        fds[FD_SHARES - FD_CTL + i] = i < vm->start.child.n_mounts ? vm_start_share(vm, i) : -1;
     emulator_start(vm, a.argv, fds, ELEMENTS(fds));
     for (size_t i = 0; i < ELEMENTS(ends); i++)
         close(fds[i]);
+    for (uint32_t i = 0; i < vm->start.child.n_mounts; i++)
+        close(fds[FD_SHARES - FD_CTL + i]);
 }
 
 /* The emulator's word where it has one, and the end of this process. */

@@ -102,6 +102,10 @@ void vm_give_outlet(struct vm_outlet *o, int file_fd);
  * to what listens at this path in the cell. */
 void vm_start_relay(struct vm *vm, int socket_fd, const char *path);
 
+/* share.c: starts the process that serves a directory of the host, the one that the cell has at
+ * this number. The other end of its port. Fails by child_must(). */
+int vm_start_share(const struct vm *vm, uint32_t number);
+
 /* serve.c: carries connections until the machine ends. Reports that the machine runs once the guest
  * has answered on the first that is not our own (warm.c). */
 void vm_serve(struct vm *vm, int stream_fd);

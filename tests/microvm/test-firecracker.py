@@ -65,7 +65,8 @@ def config(name="machine", **members):
 
 
 def daemon(name="machine", **members):
-    return Daemon("--create-ready-timeout", f"{BOOT_S}s", "--runtime-config", config(name, **members), runtime="microvm")
+    return Daemon("--create-ready-timeout", f"{BOOT_S}s", "--mounts-allow", place, "--runtime-config", config(name, **members),
+                  runtime="microvm")
 
 
 def box(d, **spec):
@@ -170,6 +171,12 @@ def test_outside():
         s.sendall(b"PUT /actions HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         answer = s.recv(4096)
         check(answer.startswith(b"HTTP/1.1 400 ") and b"not supported after starting" in answer, answer)
+
+
+@test("directories of the host are refused by name")
+def test_no_mounts():
+    a = d.request("POST", "/v1/sandboxes", {"mounts": [{"source": place, "target": "/mnt/x"}]}, timeout=60)
+    check(a.status == 400 and "mounts: Firecracker" in a.json["error"]["message"], a)
 
 
 @test("commands run in the guest, over its vsock, with output, input, status and files")

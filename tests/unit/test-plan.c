@@ -123,6 +123,14 @@ static void test_numbers(void)
     p = good();
     p.n_mounts = PLAN_MOUNTS_MAX + 1;
     refused(&p, "too many mounts");
+    char why[128];
+    p = good();
+    p.flags = PLAN_VM;
+    ok(plan_check(&p, why, sizeof(why)) == 0, "a virtual machine with a mount passes");
+    strcpy(p.snapshot, "abcdefghijklmnopqrstuvwxyz012345");
+    refused(&p, "one that is a copy");
+    p.n_mounts = 0;
+    ok(plan_check(&p, why, sizeof(why)) == 0, "a copy without mounts passes");
     p = good();
     p.mounts[0].allow_index = -1;
     refused(&p, "a negative index");

@@ -26,9 +26,6 @@ static int microvm_check(const struct runtime_ops *ops, const struct runtime_hos
     const struct plan_reply *p = warden_client_probed_kind(host->warden, ops->kind);
     if (!(p->features & FEATURE_VM))
         return error_set(err, ERROR_UNSUPPORTED, 0, "runtime 'microvm': %s", p->message);
-    if (spec->n_mounts)
-        return error_set(err, ERROR_UNSUPPORTED, 0,
-                         "runtime 'microvm' does not take mounts of host directories yet");
     if (spec->tool_net)
         return error_set(err, ERROR_UNSUPPORTED, 0,
                          "runtime 'microvm' has no way to the gateway yet");

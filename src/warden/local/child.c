@@ -9,6 +9,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -237,6 +238,8 @@ static void leave_to_other(const struct child_template *t, struct child_order *o
         o->disk_bytes = t->scratch_bytes;
         o->disk_inodes = SCRATCH_INODES;
     }
+    for (uint32_t i = 0; i < o->n_shares; i++)
+        snprintf(o->mounts[i].target, sizeof(o->mounts[i].target), ORDER_SHARE_DIR "/%u", i);
     o->process_rlimit = 0;
     o->open_files = SCRATCH_OPEN_FILES;
 }

@@ -93,12 +93,25 @@ static bool vm_takes(const struct plan *p)
     return p->flags & PLAN_VM;
 }
 
+/* The machine's own files are a mount of its cell, too. */
 static int vm_check(const struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
-    (void)p;
-    if (!host_of(w)->why[0])
+    if (host_of(w)->why[0]) {
+        snprintf(reply->message, sizeof(reply->message), "%s", host_of(w)->why);
+        return -EOPNOTSUPP;
+    }
+    if (!p->n_mounts)
         return 0;
-    snprintf(reply->message, sizeof(reply->message), "%s", host_of(w)->why);
+    reply->wall = WALL_FILESYSTEM;
+    if (host_of(w)->machine.vmm == MACHINE_FIRECRACKER) {
+        snprintf(reply->message, sizeof(reply->message),
+                 "mounts: Firecracker's machines have no directories of the host; QEMU's do");
+        return -EOPNOTSUPP;
+    }
+    if (p->n_mounts < PLAN_MOUNTS_MAX)
+        return 0;
+    snprintf(reply->message, sizeof(reply->message), "mounts: a virtual machine takes at most %d",
+             PLAN_MOUNTS_MAX - 1);
     return -EOPNOTSUPP;
 }
 
@@ -262,7 +275,8 @@ static int vm_apply_limits(struct cell *s, const struct plan *p, const struct li
     return r < 0 || !p->snapshot[0] ? r : vm_saved_check(s, p->snapshot, reply);
 }
 
-/* The machine's files are a mount more, of the sandbox that the emulator is in. */
+/* The machine's files are a mount more, of the sandbox that the emulator is in, behind those that
+ * the guest has. */
 static int vm_send_order(struct cell *s)
 {
     const struct warden *w = s->warden;
@@ -270,9 +284,11 @@ static int vm_send_order(struct cell *s)
     int tree = vm_files_tree(w);
     if (tree < 0)
         return tree;
-    s->trees.mounts[0] = tree;
-    o->n_mounts = 1;
-    snprintf(o->mounts[0].target, sizeof(o->mounts[0].target), "%s", VM_FILES_DIR);
+    o->n_shares = o->n_mounts = s->plan.n_mounts;
+    for (uint32_t i = 0; i < o->n_shares; i++)
+        o->shares_read_only |= (uint32_t)(s->plan.mounts[i].read_only != 0) << i;
+    snprintf(o->mounts[o->n_mounts].target, sizeof(o->mounts[0].target), "%s", VM_FILES_DIR);
+    s->trees.mounts[o->n_mounts++] = tree;
     if (host_of(w)->devices_fd >= 0) {
         if ((tree = vm_devices_tree(w)) < 0)
             return tree;

@@ -313,6 +313,10 @@ static int work_check(const struct cell *s, const struct vm_work *work, struct p
         return snapshot_refuse(reply, -EBUSY, "the machine stands still");
     if (work->op)
         return snapshot_refuse(reply, -EBUSY, "the machine is being kept or restored");
+    if (s->order.n_shares) /* what it has open there is not in its memory or on its disk */
+        return snapshot_refuse(reply, -EOPNOTSUPP,
+                               "a machine with directories of the host (mounts) cannot be kept, "
+                               "copied or put back");
     return 0;
 }
 

@@ -85,7 +85,7 @@ static bool has_usual_size(const struct cell *s)
 {
     const struct limits *usual = &s->warden->usual_limits, *l = &s->order.limits;
     uint64_t cpu = s->mechanism[WALL_CPU] ? usual->cpu_millicores : 0;
-    return (!s->order.disk_from_fd || s->order.image_disk) &&
+    return !s->order.n_shares && (!s->order.disk_from_fd || s->order.image_disk) &&
            container_of(s, struct vm_cell, cell)->usual_disk &&
            l->memory_bytes == vm_memory_bytes(usual) && l->cpu_millicores == cpu;
 }

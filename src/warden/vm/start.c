@@ -19,7 +19,7 @@ static int send_start(const struct child_template *t, const struct child_order *
         .machine = *(const struct machine_config *)t->other_config,
         .child = *o,
     };
-    start.child.n_mounts = 0; /* those are the emulator's */
+    start.child.n_mounts = o->n_shares; /* the others are the emulator's */
     int r = fd_write_all(fd, &start, sizeof(start));
     if (r < 0)
         return r;
