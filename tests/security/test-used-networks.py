@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A network namespace may be given to a later sandbox if the kernel shows it as new (src/warden/local/network.h). Here
-sandboxes leave in theirs whatever they can, and those that follow look at all that there is to be seen."""
+"""No network namespace is given to a second sandbox (src/warden/local/network.h). Here sandboxes leave in theirs whatever
+they can, and those that follow look at all that there is to be seen."""
 import os
 import sys
 

@@ -63,8 +63,6 @@ static void reset_process(void)
     int r = rlimits_apply_fixed();
     if (r < 0)
         zygote_die("set limits", -r);
-    if ((r = network_init()) < 0)
-        zygote_die("open its network", -r);
 }
 
 static size_t title_size(size_t argc, const char *const *argv)
@@ -160,8 +158,8 @@ become_child(const struct server *z, const struct zygote_request *q, const int *
     child_main(&z->template, &cg, fds[0], fds[1], fds[2]);
 }
 
-/* The network is entered before, so that it belongs to the warden's user namespace and not to the
- * sandbox's (network.h). */
+/* The network is not among the flags, so that it belongs to the warden's user namespace and not to
+ * the sandbox's (network.h). */
 static pid_t clone_one(const struct server *z, const struct zygote_request *q, const int *fds)
 {
     struct clone_args args = {
@@ -172,15 +170,14 @@ static pid_t clone_one(const struct server *z, const struct zygote_request *q, c
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)fds[ZYGOTE_CGROUP];
     }
-    int r = network_enter();
-    pid_t pid = r < 0 ? r : (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-    if (r == 0 && pid == 0)
+    int r = network_prepare();
+    if (r < 0)
+        return r;
+    network_give();
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+    if (pid == 0)
         become_child(z, q, fds);
-    if (r == 0 && pid < 0)
-        pid = -errno;
-    if ((r = network_leave()) < 0)
-        zygote_die("leave a sandbox's network", -r);
-    return pid;
+    return pid < 0 ? -errno : pid;
 }
 
 static bool serve_request(const struct server *z)
@@ -208,7 +205,8 @@ void zygote_main(int argc, char **argv, int (*run)(int argc, char **argv))
     memset(padding, 0, (size_t)(program.start + program.size - padding));
     reset_process();
     receive_setup(&z);
-    while (serve_request(&z))
-        ;
+    do
+        network_prepare(); /* for the next one; where it fails, clone_one() says so */
+    while (serve_request(&z));
     _exit(0);
 }
