@@ -2,7 +2,9 @@
 /* The broker, given orders over its socket, against a server that keeps objects as an API server
  * does and refuses with what a real one has said. What reaches the cluster, in which order, and
  * what is left after a failure is looked at there. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -21,6 +23,7 @@
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
 #include "kube/client.h"
+#include "kube/direct.h"
 #include "kube/manifest.h"
 #include "proto/kube.h"
 #include "tests/unit/kube-exchange.h"
@@ -51,6 +54,8 @@ struct cluster {
     bool exec_opens; /* into a link that takes nothing until link_ends is posted */
     int execs;
     sem_t link_ends;
+    char link_line[200]; /* what the log of the link begins with; "": the pod has no address */
+    int lookups;
 };
 
 static struct cluster cluster = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -190,6 +195,15 @@ static char *answer_get(const char *path, size_t *ret_len)
     if (strstr(path, "/runtimeclasses/"))
         return cluster.no_class ? answer_recorded("03-pod-get-404", ret_len)
                                 : answer_with("200 OK", "{\"metadata\":{}}", ret_len);
+    if (strstr(path, "/pods/" KUBE_POD_NAME "/log?container=link&limitBytes="))
+        return answer_with("200 OK", cluster.link_line, ret_len);
+    if (strcmp(path, "/api/v1/namespaces/sbx-own/pods/" KUBE_POD_NAME) == 0) {
+        cluster.lookups++;
+        return answer_with("200 OK",
+                           cluster.link_line[0] ? "{\"status\":{\"podIP\":\"127.0.0.1\"}}"
+                                                : "{\"status\":{}}",
+                           ret_len);
+    }
     int at = find_object(path);
     return at < 0 ? answer_recorded("03-pod-get-404", ret_len)
                   : answer_with("200 OK", cluster.bodies[at], ret_len);
@@ -245,7 +259,7 @@ static void reset_cluster(void)
     cluster.no_rights = cluster.quota_full = cluster.no_class = cluster.fault_after = false;
     cluster.denied = NULL;
     cluster.exec_opens = false;
-    cluster.execs = 0;
+    cluster.execs = cluster.lookups = 0;
 }
 
 /* --- the control plane's side */
@@ -519,6 +533,121 @@ static void check_streams(struct kube_broker *b)
     reset_cluster();
 }
 
+/* --- the direct carrier: what listens in a pod is tests/unit/test-pod-direct.c's */
+
+struct echo {
+    int listen_fd;
+    uint16_t port;
+    uint8_t peer[PIN_SIZE];
+    SSL_CTX *ctx;
+    int n; /* connections to serve */
+    pthread_t thread;
+};
+
+static void *echo_run(void *data)
+{
+    struct echo *e = data;
+    char bytes[4096];
+    for (int i = 0; i < e->n; i++) {
+        int fd = accept(e->listen_fd, NULL, NULL);
+        SSL *ssl = pin_connection_new(e->ctx, fd, e->peer);
+        if (SSL_accept(ssl) == 1 && SSL_write(ssl, &(char){PIN_OPEN}, 1) == 1)
+            for (int n; (n = SSL_read(ssl, bytes, sizeof(bytes))) > 0;)
+                SSL_write(ssl, bytes, n);
+        SSL_free(ssl);
+        close(fd);
+    }
+    close(e->listen_fd);
+    return NULL;
+}
+
+static void echo_start(struct echo *e, const struct kube_identity *broker, int n)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(at);
+    uint8_t pin[PIN_SIZE];
+    char text[PIN_TEXT_SIZE];
+    EVP_PKEY *key = pin_key_new();
+    e->n = n;
+    e->ctx = pin_context_new(key, true);
+    e->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ok(pin_parse(broker->pin_text, e->peer) && pin_of_key(key, pin) &&
+           bind(e->listen_fd, (struct sockaddr *)&at, sizeof(at)) == 0 &&
+           listen(e->listen_fd, 4) == 0 &&
+           getsockname(e->listen_fd, (struct sockaddr *)&at, &size) == 0,
+       "a link listens");
+    EVP_PKEY_free(key);
+    e->port = ntohs(at.sin_port);
+    pin_format(pin, text);
+    snprintf(cluster.link_line, sizeof(cluster.link_line), PIN_LINE "%s\nmore\n", text);
+    pthread_create(&e->thread, NULL, echo_run, e);
+}
+
+static bool stream_echoes(int fd)
+{
+    static char sent[100000], got[sizeof(sent)];
+    size_t out = 0, in = 0;
+    memset(sent, 'x', sizeof(sent));
+    fd_set_nonblock(fd, true);
+    while (in < sizeof(sent)) {
+        ssize_t n = out < sizeof(sent) ? send(fd, sent + out, sizeof(sent) - out, MSG_NOSIGNAL) : 0;
+        out += n > 0 ? (size_t)n : 0;
+        uv_run(&loop, UV_RUN_NOWAIT);
+        n = recv(fd, got + in, sizeof(got) - in, 0);
+        if (n == 0 || (n < 0 && errno != EAGAIN))
+            return false;
+        in += n > 0 ? (size_t)n : 0;
+    }
+    close(fd);
+    return memcmp(sent, got, sizeof(sent)) == 0;
+}
+
+static void expect_exec(const char *what, int lookups)
+{
+    struct kube_order o = plain_order(KUBE_CONNECT);
+    strcpy(o.id, "own");
+    cluster.execs = cluster.lookups = 0;
+    struct kube_reply r = send_order(&o);
+    ok(r.error == ERROR_NOT_FOUND && cluster.execs == 1 && cluster.lookups == lookups,
+       "%s: by exec, after %d lookups: %s", what, cluster.lookups, r.message);
+}
+
+static void check_direct(struct kube_broker *b, struct kube_ceiling *ceiling)
+{
+    char path[] = "/tmp/mas-test-kube-key-XXXXXX";
+    struct kube_identity identity = {0};
+    struct error err = {0};
+    struct echo e = {0};
+    close(mkstemp(path));
+    unlink(path);
+    ok(kube_identity_load(&identity, path, &err) == 0, "the broker's key: %s", err.message);
+    unlink(path);
+    echo_start(&e, &identity, 2);
+    ceiling->direct_port = e.port;
+    b->o.identity = &identity;
+    ok(stream_echoes(open_stream()) && cluster.execs == 0 && cluster.lookups == 1,
+       "a stream to the pod's address, and no exec");
+    ok(stream_echoes(open_stream()) && cluster.execs == 0 && cluster.lookups == 1,
+       "the next one asks the cluster nothing");
+    while (pthread_tryjoin_np(e.thread, NULL) != 0) /* which ends with the streams */
+        uv_run(&loop, UV_RUN_NOWAIT);
+    expect_exec("a link that has gone", 1);
+    expect_exec("a link that does not come back", 1);
+    snprintf(cluster.link_line, sizeof(cluster.link_line), "mas-link 1 sha256:00\n");
+    expect_exec("a log without a fingerprint", 1);
+    snprintf(cluster.link_line, sizeof(cluster.link_line), "no end of the line");
+    expect_exec("a log without a line", 1);
+    cluster.link_line[0] = 0;
+    expect_exec("a pod without an address", 1);
+    while (b->n_carriers)
+        uv_run(&loop, UV_RUN_ONCE);
+    b->o.identity = NULL;
+    ceiling->direct_port = 0;
+    kube_identity_done(&identity);
+    SSL_CTX_free(e.ctx);
+    reset_cluster();
+}
+
 static void on_end(void *data)
 {
     (void)data;
@@ -561,6 +690,7 @@ int main(int argc, char **argv)
     check_ceiling();
     check_probe();
     check_streams(b);
+    check_direct(b, &ceiling);
     close(sock);
     while (!ended)
         uv_run(&loop, UV_RUN_ONCE);
