@@ -102,7 +102,6 @@ static int vm_check(const struct warden *w, const struct plan *p, struct plan_re
     }
     if (!p->n_mounts)
         return 0;
-    reply->wall = WALL_FILESYSTEM;
     if (host_of(w)->machine.vmm == MACHINE_FIRECRACKER) {
         snprintf(reply->message, sizeof(reply->message),
                  "mounts: Firecracker's machines have no directories of the host; QEMU's do");
