@@ -138,6 +138,20 @@ static void create_container(struct engine *e)
     require_step(e, start_container(e), "start a container");
 }
 
+/* The container's network, for a sandbox that gets a link of its own in it; -1: it gets none. The
+ * process was still there when its namespace was open, so that it is no other's. */
+static int open_network(const struct engine *e)
+{
+    char path[64];
+    if (!(e->order.child.flags & PLAN_ADDRESSES))
+        return -1;
+    snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)e->mark.pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool good = fd >= 0 && process_started(e->mark.pid) == e->mark.started;
+    child_must(good ? 0 : -ESRCH, "open the container's network", WALL_NETWORK);
+    return fd;
+}
+
 void task_create(struct engine *e, int view_fd, const struct child_trees *trees)
 {
     struct engine_message ready = {.kind = ENGINE_READY};
@@ -165,7 +179,9 @@ void task_create(struct engine *e, int view_fd, const struct child_trees *trees)
     ready.mark = e->order.record.mark = e->mark;
     memcpy(e->order.record.mechanism, ready.mechanism, sizeof(ready.mechanism));
     child_must(record_save(e, ENGINE_RECORD_RUNNING), "write a record", -1);
-    send_message(&ready, -1);
+    _cleanup_close_ int network = open_network(e);
+    send_message(&ready, network);
+    fd_close(&network);
     child_must(pass_connection(e, listen_fd), "take the runner's connection", -1);
     child_report_running();
     task_serve(e, listen_fd);

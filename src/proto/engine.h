@@ -81,7 +81,8 @@ struct engine_order {
 };
 
 enum engine_message_kind {
-    ENGINE_READY = 1, /* verified: mechanism, mark */
+    ENGINE_READY = 1, /* verified: mechanism, mark; with PLAN_ADDRESSES its network namespace comes
+                         with it */
     ENGINE_LINKED,    /* the runner's connection comes with it */
     ENGINE_ENDED,     /* the container's first process is gone: wait_status, oom_kills */
     ENGINE_CLEARED,   /* of a removal: nothing is mounted for the container any more */

@@ -39,6 +39,7 @@ void cell_release(struct cell *s)
     cell_release_claim(s);
     fd_close(&s->failure_fd);
     fd_close(&s->stream_fd);
+    fd_close(&s->network_fd);
     fd_close(&s->channel_fd);
     child_trees_close(&s->trees);
     egress_detach(s);

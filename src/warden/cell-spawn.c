@@ -152,7 +152,7 @@ struct cell *cell_new(struct warden *w, enum cell_kind kind)
     s->ops = ops;
     s->kind = kind;
     s->serial = w->next_serial++;
-    s->pidfd = s->channel_fd = s->stream_fd = s->failure_fd = -1;
+    s->pidfd = s->channel_fd = s->stream_fd = s->failure_fd = s->network_fd = -1;
     s->id_block = -1;
     s->failure.wall = -1;
     s->state = CELL_BLANK;

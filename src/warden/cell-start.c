@@ -103,6 +103,8 @@ static bool await_network(struct cell *s)
  * cell_on_network() when mas-net has answered. */
 static void enter_running(struct cell *s)
 {
+    if (cell_dials(s)) /* the first connection is there already, and what was said before it */
+        s->ops->on_channel(s);
     if (await_network(s))
         return;
     int r = s->ops->announce && s->plan.tag ? s->ops->announce(s) : 0;
@@ -111,10 +113,8 @@ static void enter_running(struct cell *s)
     watch_remove(s->timer);
     s->timer = NULL;
     s->state = CELL_RUNNING;
-    if (cell_dials(s)) { /* the first connection is there already */
-        s->ops->on_channel(s);
+    if (cell_dials(s))
         cell_watch_channel(s);
-    }
     if (!s->plan.tag) /* it was only to be seen whether it runs */
         cell_kill(s);
     cell_reply_to_create(s, 0);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -292,15 +293,31 @@ static int send_request(struct egress *n, const struct net_request *q, const int
     return r < 0 ? (int)r : 0;
 }
 
+static int open_network(struct cell *s)
+{
+    char path[64];
+    if (s->network_fd >= 0)
+        return fd_steal(&s->network_fd);
+    snprintf(path, sizeof(path), "%d/ns/net", (int)s->pid);
+    int fd = openat(s->warden->proc_fd, path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* A link that a sandbox is to have never goes to the host, whatever another process said. */
+static bool is_hosts(const struct egress *n, int ns)
+{
+    struct stat host, its;
+    return fstat(n->host_ns, &host) < 0 || fstat(ns, &its) < 0 ||
+           (host.st_ino == its.st_ino && host.st_dev == its.st_dev);
+}
+
 int egress_attach(struct cell *s)
 {
     struct egress *n = s->warden->egress;
     struct net_request q;
-    char path[64];
-    snprintf(path, sizeof(path), "%d/ns/net", (int)s->pid);
-    _cleanup_close_ int ns = openat(s->warden->proc_fd, path, O_RDONLY | O_CLOEXEC);
-    if (ns < 0)
-        return -errno;
+    _cleanup_close_ int ns = open_network(s);
+    if (ns < 0 || is_hosts(n, ns))
+        return ns < 0 ? ns : -EPERM;
     _cleanup_close_ int route = open_route_socket(n, ns);
     if (route < 0)
         return route;

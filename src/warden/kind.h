@@ -60,8 +60,8 @@ struct cell_ops {
     bool needs_namespaces; /* there is no such cell on a host that allows none */
     bool has_authority;    /* takes PLAN_AUTHORITY */
     bool has_proxy;        /* takes PLAN_PROXY: its loopback is the sandbox's own */
-    /* Whether a sandbox of this backend takes PLAN_ADDRESSES: its process is in the network
-     * namespace of its own that the sandbox has. NULL: none does. */
+    /* Whether a sandbox of this backend takes PLAN_ADDRESSES: it has a network namespace of its
+     * own. NULL: none does. */
     bool (*has_addresses)(enum oci_backend b);
     /* Whether that network has to be there before the order, because a kernel of the sandbox's own
      * takes it over when it starts. NULL: it need not. */

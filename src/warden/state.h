@@ -61,9 +61,11 @@ struct cell {
     struct disk_job *disk_job;
     struct ledger_entry disk_claim;
     struct cgroup cgroup;
-    uint32_t net_slot;     /* of its network by address, counted from 1; 0: it has none */
-    bool net_wait;         /* mas-net owes an answer about it */
-    bool net_done;         /* and has given it a way out */
+    int network_fd;    /* of a sandbox whose network is not that of the cell's process, until its
+                          link is in it; -1: it is, or it is done */
+    uint32_t net_slot; /* of its network by address, counted from 1; 0: it has none */
+    bool net_wait;     /* mas-net owes an answer about it */
+    bool net_done;     /* and has given it a way out */
     uint64_t net_plan_tag; /* of a PLAN_NETWORK that waits */
     int64_t id_block;
     uint8_t mechanism[16];

@@ -40,7 +40,7 @@ def forward(four, six=1):
 
 world = w.World()
 forward(1)
-if RUNTIME not in ("local", "crun", "runc", "gvisor"):
+if RUNTIME not in ("local", "crun", "runc", "gvisor", "podman", "docker"):
     d = Daemon(config=CONFIG).start()
 
     @test("a runtime without networks of ours refuses by name")
@@ -103,10 +103,19 @@ def slot_of(box):
     return int(next(part for part in own.splitlines() if part.startswith("fd6d")).split()[0][-8:], 16) - 16
 
 
+def candidates():
+    """Processes of the daemon, or of the engine that it uses, which are not below either: what they have mounted says so."""
+    engine = os.environ.get("ENGINE_DIR")
+    yield from masd.below(net.daemon.process.pid)
+    for pid in masd.named("mas-toolrunner") if engine else ():
+        if os.path.basename(engine) in masd.proc_text(pid, "mountinfo") or net.daemon.dir in masd.proc_text(pid, "mountinfo"):
+            yield pid
+
+
 def guest_pid(box):
     """A process in the network of a sandbox, by the hardware address that its link has."""
     want, seen = f"{slot_of(box):08x}", set()
-    for pid in masd.below(net.daemon.process.pid):
+    for pid in candidates():
         ns = masd.proc_link(pid, "ns/net")
         if not ns or ns in seen:
             continue
@@ -663,6 +672,27 @@ def test_deaths():
     d, tables = begin()
     equal(len(tables), 1, "the next start has swept it")
     d.stop()
+
+
+if RUNTIME in ("podman", "docker"):
+    @test("a container with a network by address ends with the warden that gave it one; one without is taken over")
+    def test_containers_after_a_warden():
+        d = Daemon(config=OTHER_POOLS + CONFIG).start()
+        with_link, without = d.sandbox(network={"cidrs": ["11.0.0.2"]}), d.sandbox()
+        links = lambda box: {line.split(":")[0].strip() for line in box.sh("cat /proc/net/dev")["stdout"].splitlines()[2:]}
+        equal(links(with_link), {"eth0", "lo"})
+        os.kill(d.process.pid, signal.SIGKILL)
+        d.process.wait()
+        d.start()
+        equal(links(without), {"lo"})
+        a = d.get(with_link.path)
+        check(a.status == 404 or a.json["state"].upper() != "READY", a)
+        d.stop()
+
+    @test("on a kernel of its own, an engine's sandbox has no network by address, and says so")
+    def test_engines_with_another_kernel():
+        a = net.daemon.post("/v1/sandboxes", {"runtime": RUNTIME + "-kata", "network": {"cidrs": ["11.0.0.2"]}})
+        check(a.status in (400, 501) and "by address" in a.json["error"]["message"], a)
 
 
 main()

@@ -125,7 +125,9 @@ static void take_up(struct warden *w, const struct engine_record *r)
 {
     if (!record_is_good(r))
         return;
-    if (r->state == ENGINE_RECORD_RUNNING && engines_of(w)->probe[r->plan.backend].enabled)
+    /* A link ends with the router, and that with the warden that had it. */
+    bool whole = !(r->plan.flags & PLAN_ADDRESSES);
+    if (r->state == ENGINE_RECORD_RUNNING && engines_of(w)->probe[r->plan.backend].enabled && whole)
         return engine_cell_adopt(w, r);
     log_info("a container is left over id=%s", r->plan.id);
     engine_remove(w, r, NULL);
@@ -221,10 +223,12 @@ int engine_send_order(struct cell *s)
     return n < 0 ? (int)n : 0;
 }
 
-static void take_ready(struct cell *s, const struct engine_message *m)
+static void take_ready(struct cell *s, const struct engine_message *m, int *fd)
 {
     memcpy(s->mechanism, m->mechanism, sizeof(s->mechanism));
     engine_cell(s)->mark = m->mark;
+    fd_close(&s->network_fd);
+    s->network_fd = fd_steal(fd);
 }
 
 static void take_answer(struct cell *s, const struct engine_message *m)
@@ -252,7 +256,7 @@ static void take_message(struct cell *s, const struct engine_message *m, int *fd
 {
     switch (m->kind) {
     case ENGINE_READY:
-        return take_ready(s, m);
+        return take_ready(s, m, fd);
     case ENGINE_LINKED:
         return cell_take_stream(s, fd_steal(fd));
     case ENGINE_DONE:

@@ -10,8 +10,19 @@ static bool engine_takes(const struct plan *p)
     return oci_backend_is_engine(p->backend);
 }
 
+/* Those on the host's kernel: one of the sandbox's own takes no link that comes when it runs. */
+static bool engine_has_addresses(enum oci_backend b)
+{
+    return oci_backend_is_engine(b);
+}
+
 static int engine_check(const struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
+    if (p->flags & PLAN_ADDRESSES && p->inner) {
+        snprintf(reply->message, sizeof(reply->message),
+                 "an engine's sandbox on another kernel has no network by address");
+        return -EOPNOTSUPP;
+    }
     if (engines_of(w)->probe[p->backend].enabled)
         return 0;
     snprintf(reply->message, sizeof(reply->message),
@@ -50,6 +61,7 @@ const struct cell_ops cell_engine = {
     .close_host = engines_close,
     .needs_namespaces = true,
     .has_proxy = true,
+    .has_addresses = engine_has_addresses,
     .takes = engine_takes,
     .check = engine_check,
     .is_removing = engine_is_removing,
