@@ -50,7 +50,7 @@ struct action_plan {
     enum action_kind kind;
     enum risk level;
     const char *tool;  /* of ACTION_TOOL; "" otherwise */
-    const char *skill; /* that must be enabled; NULL: none */
+    const char *skill; /* that must be enabled; NULL if there is none */
     enum action_change change;
     json_t *args;     /* of the tool or the operation, or the change */
     char *sandbox_id; /* of ACTION_FILE: to work in instead of where the key's files are; or NULL */

@@ -20,7 +20,7 @@
 /* What a record says of a call's progress. The first row that fits counts; a record of a kind that
  * has no row tells of something that has happened. */
 static const struct {
-    const char *kind, *outcome; /* NULL: any */
+    const char *kind, *outcome; /* NULL means any */
     const char *status;
 } statuses[] = {
     {"intent", NULL, "executing"},
@@ -53,7 +53,7 @@ static const struct {
 
 /* The type of what is no action: by its tool, else by its kind. */
 static const struct {
-    const char *tool, *kind; /* NULL: any; a tool that ends in '.' is a prefix */
+    const char *tool, *kind; /* NULL means any; a tool that ends in '.' is a prefix */
     enum action_type type;
 } types[] = {
     {"file.", NULL, ACTION_FILE_OPERATION},

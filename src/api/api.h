@@ -30,22 +30,22 @@ struct services {
     uv_loop_t *loop;
     struct manager *manager;
     struct gate *gate;
-    struct audit *audit; /* NULL: none is kept */
+    struct audit *audit; /* NULL if none is kept */
     /* Reads the operator's policy again; done comes once. */
     void (*reload_policy)(void *data, const struct identity *who,
                           void (*done)(void *data, bool changed, const struct error *err),
                           void *done_data);
     void *reload_data;
-    struct event_journal *events; /* NULL: none */
-    struct images *images;        /* NULL: there are none */
+    struct event_journal *events; /* NULL if there is none */
+    struct images *images;        /* NULL if there are none */
     uint64_t images_max_upload_bytes;
-    struct store *store; /* NULL: nothing survives */
+    struct store *store; /* NULL if nothing outlives the process */
     struct runtime_host *host;
     struct tool_options tool;
     const struct spec *default_spec;
     /* Per sandbox. */
     uint32_t inotify_instances, inotify_watches;
-    struct keys *keys; /* NULL: none */
+    struct keys *keys; /* NULL if the daemon has no keys */
     struct traffic_tokens *traffic;
     struct secrets *secrets;
     struct skills *skills;

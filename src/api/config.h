@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct webhook_config {
-    char *url; /* NULL: there is none */
+    char *url; /* NULL if there is none */
     char *secret;
     size_t queue_max;    /* deliveries that wait; what comes then is dropped */
     int tries_max;       /* of one of them */
@@ -15,18 +15,19 @@ struct webhook_config {
 };
 
 struct api_config {
-    char *token;            /* NULL: none */
+    char *token;            /* NULL if there is none */
     bool require_keys;      /* every call needs a key or the token, even while there is no key */
     char **allowed_origins; /* of web pages */
     char **allowed_hosts;   /* names accepted in Host besides IP literals and localhost */
-    char *ports_domain;     /* below which ports of sandboxes have hosts of their own; NULL: none */
+    char *ports_domain; /* below which ports of sandboxes have hosts of their own; NULL if there is
+                           none */
     uint64_t port_answer_timeout_ms;
     bool debug_endpoints;
     bool async_exec;  /* the sbx API's default */
     char *skill_root; /* of the host's, for the filesystem skill; NULL: a workspace */
     char *cache_mode, *cache_hostpath, *volume_mode;
     size_t max_body_bytes, max_upload_bytes;
-    uint64_t exec_timeout_ms, exec_max_timeout_ms; /* 0: none */
+    uint64_t exec_timeout_ms, exec_max_timeout_ms; /* 0 if there is none */
     size_t max_exec_list;
     size_t max_idempotency_keys, max_idempotency_keys_per_key;
     uint64_t validate_timeout_ms;

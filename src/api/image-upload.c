@@ -20,7 +20,7 @@
 struct image_upload {
     struct image_call *call;
     uv_poll_t poll;
-    int fd; /* -1: the worker takes no more */
+    int fd; /* -1 if the worker takes no more */
     struct strbuf queue;
     uint64_t bytes;
     bool ended; /* the whole body came */

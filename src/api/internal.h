@@ -16,7 +16,7 @@ struct validate_queue;
 #define PORT_ACCESS_KEY 160
 struct port_access {
     char key[PORT_ACCESS_KEY];
-    int64_t at_ms; /* 0: none */
+    int64_t at_ms; /* 0 if there is none */
 };
 
 struct api {

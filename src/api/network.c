@@ -24,7 +24,7 @@ void handle_network_get(struct api_request *req)
 /* --- changing it */
 
 struct change_call {
-    struct api_request *req; /* NULL: its client has left */
+    struct api_request *req; /* NULL once its client has left */
     struct sandbox *sandbox; /* referenced */
     struct widening *widening;
 };

@@ -40,7 +40,7 @@ struct api_request {
     json_t *body; /* of JSON routes: an object, or NULL where it is optional and absent */
     char request_id[API_REQUEST_ID_MAX + 1];
     struct idempotency *idempotency;
-    char traffic[24];       /* the id of the traffic token that it came with; "": none */
+    char traffic[24];       /* the id of the traffic token that it came with; "" if there is none */
     unsigned retry_after_s; /* of a 429; 0: one */
     void *data;             /* of the extension its route is of */
     struct weak *weak;      /* see api_later() */
@@ -79,8 +79,8 @@ struct route {
      * "intent" where it passes the gate. NULL: it reads what the daemon keeps, or is about
      * something else. */
     const char *record;
-    const struct member *body;  /* NULL: its body has no members */
-    const struct member *query; /* NULL: it has no parameters */
+    const struct member *body;  /* NULL if its body has no members */
+    const struct member *query; /* NULL if it has no parameters */
 };
 
 /* Every route there is (routes.c). */

@@ -54,7 +54,7 @@ static void on_stream_end(void *data, bool left)
 
 /* The answer to a run that was started, which waits for its row. The run may end before. */
 struct row_wait {
-    struct api_request *req; /* NULL: its client has left */
+    struct api_request *req; /* NULL once its client has left */
     struct weak *call;
     struct exec *exec; /* referenced */
     json_t *(*view)(struct exec *e, size_t max_output);

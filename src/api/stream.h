@@ -30,7 +30,7 @@ struct stream_query {
     enum stream_kind kind;
     uint64_t since;   /* the last event the client has */
     uint64_t from[2]; /* or where its streams go on; 0: from the start */
-    bool follow;      /* false: stop at the newest event */
+    bool follow;      /* false means to stop at the newest event */
 };
 
 /* What the request's headers ask for. */

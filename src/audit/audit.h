@@ -82,8 +82,9 @@ bool audit_is_open_in(const struct audit *a, const char *call_id, const char *sa
 struct audit_filter {
     uint64_t since;         /* seq > since */
     uint64_t until;         /* seq <= until; 0: to the newest */
-    int64_t from_ns, to_ns; /* 0: any time */
-    const char *kind, *key, *call_id, *action_id, *sandbox, *exec, *tool, *outcome; /* NULL: any */
+    int64_t from_ns, to_ns; /* 0 means any time */
+    const char *kind, *key, *call_id, *action_id, *sandbox, *exec, *tool,
+        *outcome; /* NULL means any */
     size_t limit; /* records; 0: AUDIT_PAGE_RECORDS */
     bool newest_first;
 };
@@ -123,7 +124,7 @@ typedef void (*audit_checkpoint_fn)(void *data, const struct checkpoint *c,
                                     const struct error *err);
 void audit_checkpoint_now(struct audit *a, enum checkpoint_purpose purpose, audit_checkpoint_fn fn,
                           void *data);
-const uint8_t *audit_public_key(const struct audit *a); /* NULL: none known */
+const uint8_t *audit_public_key(const struct audit *a); /* NULL if none is known */
 
 /* --- life */
 
@@ -143,7 +144,7 @@ struct audit_config {
     enum audit_fsync fsync;
     uint64_t checkpoint_records; /* sign after so many records; 0: not by count */
     uint64_t checkpoint_ms;      /* and so long after an unsigned record; 0: not by time */
-    uint64_t retention_ms;       /* kept for so long; 0: for ever */
+    uint64_t retention_ms;       /* kept for so long; 0 means for ever */
     uint64_t retention_records;  /* and so many at least, however old */
     uint64_t max_bytes;          /* but no more of them than this; 0: no such limit */
 };

@@ -21,8 +21,9 @@ int audit_export_begin(struct sqlite3 *db, uint64_t since, uint64_t last, const 
  * *since. 1: there is more. A checkpoint of `until` itself is left to the caller: its footer. */
 int audit_export_page(struct sqlite3 *db, uint64_t *since, uint64_t until, size_t max,
                       struct strbuf *out, struct error *err);
-int audit_newest_record(struct sqlite3 *db, uint64_t *ret_seq, struct error *err); /* 0: none */
-/* The newest stored checkpoint; seq 0: none. */
+int audit_newest_record(struct sqlite3 *db, uint64_t *ret_seq,
+                        struct error *err); /* 0 if there is none */
+/* The newest stored checkpoint; seq 0 if there is none. */
 int audit_newest_checkpoint(struct sqlite3 *db, struct checkpoint *ret, struct error *err);
 
 /* Feeds everything to v. Negative with err when it could not be read; what is wrong with it is v's

@@ -40,7 +40,8 @@ int audit_file_append(struct audit_file *f, const char *line, size_t len, uint64
                       struct error *err);
 /* On a worker is fine: only descriptors are used. */
 int audit_file_sync(const int fds[2]);
-/* The part that could be emptied if everything up to seq were in the database for good; -1: none.
+/* The part that could be emptied if everything up to seq were in the database for good; -1 if there
+ * is none.
  */
 int audit_file_spent(const struct audit_file *f, uint64_t seq);
 void audit_file_empty(struct audit_file *f, int part);

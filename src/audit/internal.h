@@ -55,7 +55,7 @@ struct audit_waiter {
 struct audit {
     uv_loop_t *loop;
     struct audit_config config;
-    struct audit_signer signer; /* sign NULL: none */
+    struct audit_signer signer; /* sign NULL if there is none */
     struct store *store;
     uint8_t secret[AUDIT_SECRET_SIZE];
     struct audit_file file;
@@ -80,7 +80,7 @@ struct audit {
     struct list watches; /* struct audit_watch */
 
     /* checkpoint.c */
-    struct checkpoint signed_last; /* and stored; seq 0: none */
+    struct checkpoint signed_last; /* and stored; seq 0 if there is none */
     bool signing;                  /* from the decision to sign until it is stored */
     struct checkpoint unsaved;
     bool key_replaced; /* the newest checkpoint is of a lost key: the next one has to say so */

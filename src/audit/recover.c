@@ -29,7 +29,7 @@ struct recovery {
     char damage[DAMAGE_MAX][160]; /* details to record */
     bool key_changed;
     uint64_t signed_before;    /* with key_changed: the newest record that the other key signed */
-    struct checkpoint rotated; /* a rotation that is not on record yet; seq 0: none */
+    struct checkpoint rotated; /* a rotation that is not on record yet; seq 0 if there is none */
 };
 
 static int run_sql(sqlite3 *db, const char *text, struct error *err)

@@ -29,14 +29,14 @@
 struct carried {
     uint64_t seq;
     char hash[AUDIT_DIGEST_SIZE];
-    json_t *record; /* NULL: it is too long */
+    json_t *record; /* NULL if it is too long */
 };
 
 struct drop_job {
     struct audit *audit;
     uint64_t below;   /* checkpoints of later records are no base */
     int64_t until_ns; /* nor are those signed later */
-    int64_t excess;   /* bytes that have to go in any case; 0: none */
+    int64_t excess;   /* bytes that have to go in any case; 0 if there is none */
     uint64_t base, first;
     int64_t bytes; /* of what was dropped */
     bool more;

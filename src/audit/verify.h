@@ -57,7 +57,7 @@ struct audit_segment {
 
 struct audit_verifier {
     struct audit_hasher *hasher;
-    struct audit_key *key; /* NULL: signatures are not checked */
+    struct audit_key *key; /* NULL if signatures are not checked */
     bool owns_key;
     enum audit_key_origin key_origin;
     struct audit_key *others[AUDIT_OTHER_KEYS_MAX]; /* that signed before it */
@@ -70,8 +70,8 @@ struct audit_verifier {
     struct audit_segment *segments;
     size_t n_segments;
     uint8_t header_key[CHECKPOINT_KEY_SIZE];
-    bool key_change_seen;           /* a record of one, since the newest checkpoint */
-    uint64_t key_changed_at;        /* the newest checkpoint of an earlier key; 0: none */
+    bool key_change_seen;    /* a record of one, since the newest checkpoint */
+    uint64_t key_changed_at; /* the newest checkpoint of an earlier key; 0 if there is none */
     const struct checkpoint *known; /* checkpoints from elsewhere that must fit, ascending */
     size_t n_known, next_known;
 
@@ -81,7 +81,7 @@ struct audit_verifier {
     uint64_t last_seq; /* of the newest record, as the header says */
     uint64_t seq;      /* newest record taken */
     uint8_t hash[CHECKPOINT_HASH_SIZE];
-    struct checkpoint last; /* newest checkpoint taken; seq 0: none */
+    struct checkpoint last; /* newest checkpoint taken; seq 0 if there is none */
     uint64_t n_records, n_checkpoints;
     bool footer;        /* the last line was a checkpoint */
     struct strbuf rest; /* of audit_verify_feed(): an unfinished line */
@@ -101,7 +101,7 @@ void audit_verifier_begin_with(struct audit_verifier *v, const uint8_t key[CHECK
 /* Checkpoints known from elsewhere; borrowed, in ascending order. */
 void audit_verifier_know(struct audit_verifier *v, const struct checkpoint *known, size_t n);
 
-/* false: v->reason says what is wrong, where. */
+/* Each returns false when what it was given is wrong; v->reason says what is wrong, and where. */
 bool audit_verify_start(struct audit_verifier *v, uint64_t base_seq,
                         const uint8_t base[CHECKPOINT_HASH_SIZE]);
 bool audit_verify_record(struct audit_verifier *v, const char *record, size_t len, const char *more,

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-extern const char *fault_armed; /* NULL: none */
+extern const char *fault_armed; /* NULL if there is none */
 
 #define FAULT_WARDEN 0 /* instead of a generation: the warden, and with it the daemon */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One line a fact, on stderr. Messages are "what happened key=value ...": the text form prints them
- * after a level, the JSON form as {"time","level","msg"}. Never logs bodies, tokens or env values.
+/* One line per fact, on stderr. Messages are "what happened key=value ...": the text form prints
+ * them after a level, the JSON form as {"time","level","msg"}. Never logs bodies, tokens or env
+ * values.
  */
 #pragma once
 

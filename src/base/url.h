@@ -12,12 +12,12 @@
 
 /* The parts of the text, as they stand in it: none is checked. */
 struct url_parts {
-    size_t scheme_len; /* 0: there is no "://" */
-    const char *user;  /* NULL: there is no '@' */
+    size_t scheme_len; /* 0 if there is no "://" */
+    const char *user;  /* NULL if there is no '@' */
     size_t user_len;
     const char *host; /* with its brackets */
     size_t host_len;
-    const char *port; /* NULL: there is no ':' behind the host */
+    const char *port; /* NULL if there is no ':' behind the host */
     size_t port_len;
     const char *rest; /* path, query and fragment; or the end */
 };

@@ -72,7 +72,7 @@ static void put_rule(struct import *im, const char *entry, const char *key, cons
     put_rule_with(im, entry, "", key, value);
 }
 
-/* --- one function a kind of entry; argument is what is in its parentheses, or NULL */
+/* --- one function per kind of entry; argument is what is in its parentheses, or NULL */
 
 static void import_bash(struct import *im, const char *entry, const char *argument)
 {

@@ -23,7 +23,7 @@ struct command {
     const struct command *commands; /* the sub-commands; NULL for none */
     const struct command_option *options; /* NULL for none */
     int min_rest;                         /* arguments behind the options */
-    int max_rest;                         /* -1: any number */
+    int max_rest;                         /* -1 means any number */
     bool rest_is_argv;                    /* the first argument ends the options */
     /* One of these two returns the exit code. The second gets a connection to the daemon, and may
      * return -1 with an error instead. */

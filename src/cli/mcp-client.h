@@ -12,7 +12,7 @@ struct strbuf;
 struct mcp_target {
     const char *url;            /* of /mcp; NULL: it starts the command */
     const char *command;        /* absolute path of mas-sandboxd */
-    const char *token_variable; /* the environment variable with the key; NULL: none is needed */
+    const char *token_variable; /* the environment variable with the key; NULL if none is needed */
 };
 
 struct mcp_client {

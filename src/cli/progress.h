@@ -15,7 +15,7 @@ struct progress {
 };
 
 void progress_init(struct progress *p, bool quiet);
-/* total 0: not known. note may be "". */
+/* total 0 if it is not known. note may be "". */
 void progress_show(struct progress *p, const char *step, uint64_t done, uint64_t total,
                    const char *note);
 void progress_end(struct progress *p); /* takes the bar away */

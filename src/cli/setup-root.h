@@ -14,7 +14,7 @@ struct setup_root {
     bool is_host; /* programs are run only there */
 };
 
-int setup_root_open(const char *dir, struct setup_root *ret); /* NULL: the host */
+int setup_root_open(const char *dir, struct setup_root *ret); /* NULL means the host */
 void setup_root_close(struct setup_root *root);
 #define _cleanup_setup_root_ __attribute__((cleanup(setup_root_close)))
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mas-engine, the broker between the warden and a container engine: see warden/engine/engine.h for
- * what it is for. One file a step; main.c is the story. */
+ * what it is for. One file per step; main.c is the story. */
 #pragma once
 
 #include <jansson.h>
@@ -102,7 +102,7 @@ bool api_is_id(const char *text);
 
 /* --- dialect.c */
 const struct engine_dialect *engine_dialect(const struct engine *e);
-const struct engine_runtime *engine_runtime(const struct engine *e); /* NULL: its own choice */
+const struct engine_runtime *engine_runtime(const struct engine *e); /* NULL means its own choice */
 bool engine_own_kernel(const struct engine *e);
 /* The engine that names itself in an answer to /version, or NULL; with its component. */
 const struct engine_dialect *engine_dialect_find(const json_t *version, const json_t **ret);
@@ -136,8 +136,8 @@ void place_clear(const struct engine *e);
 /* --- verify.c: what the kernel really holds. Fails by child_must(). */
 void verify(struct engine *e, uint8_t *mechanism);
 
-/* --- mountinfo.c: whether the mount on top at target is of this device (0: any) and begins its
- * options like this (NULL: any) */
+/* --- mountinfo.c: whether the mount on top at target is of this device (0 means any) and begins
+ * its options like this (NULL means any) */
 bool mountinfo_has(const char *text, const char *target, dev_t dev, const char *option);
 
 /* --- io.c: sets disks, of all sandboxes or of this one. The second fails by
@@ -154,8 +154,8 @@ bool io_max_holds(const char *text, dev_t disk, uint64_t bytes_per_s);
 /* --- group.c: control groups of the container, as they are */
 struct group_numbers {
     enum mechanism by;
-    uint64_t memory_limit, swap_limit, pids_limit; /* UINT64_MAX: none */
-    uint64_t cpu_millicores;                       /* UINT64_MAX: none */
+    uint64_t memory_limit, swap_limit, pids_limit; /* UINT64_MAX if there is none */
+    uint64_t cpu_millicores;                       /* UINT64_MAX if there is none */
     uint64_t memory, memory_peak, cpu_us, pids, oom_kills;
 };
 void group_read(pid_t pid, struct group_numbers *ret);
@@ -167,7 +167,7 @@ int group_limit_sockets(pid_t pid, uint64_t bytes);
 void group_thaw(pid_t pid);
 
 /* --- process.c */
-uint64_t process_started(pid_t pid); /* 0: there is none */
+uint64_t process_started(pid_t pid); /* 0 if there is none */
 pid_t process_parent(pid_t pid);     /* the same */
 /* Opens the process of a mark if it is still that one; -ESRCH otherwise. */
 int process_open(const struct engine_mark *m);

@@ -18,7 +18,7 @@
 #define GROUP_PATH_SIZE 1024
 
 struct lookup {
-    const char *controller; /* NULL: version 2 */
+    const char *controller; /* NULL means version 2 */
     const char *path;       /* of the group below its hierarchy */
     char found[GROUP_PATH_SIZE];
 };

@@ -52,7 +52,7 @@ static bool is_child(pid_t pid, const void *parent)
     return process_parent(pid) == *(const pid_t *)parent;
 }
 
-/* The first one; 0: there is none. With end, all of them are sent SIGKILL, each looked at again
+/* The first one; 0 if there is none. With end, all of them are sent SIGKILL, each looked at again
  * once it is held: only then its number cannot have been given to another. */
 static pid_t each_process(bool (*is)(pid_t pid, const void *data), const void *data, bool end)
 {

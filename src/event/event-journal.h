@@ -66,7 +66,7 @@ void event_journal_started(struct event_journal *j);
 
 uint64_t event_journal_first(const struct event_journal *j); /* number of the oldest that is kept */
 uint64_t event_journal_last(
-    const struct event_journal *j); /* of the newest that is shown; 0: none */
+    const struct event_journal *j); /* of the newest that is shown; 0 if there is none */
 size_t event_journal_bytes(const struct event_journal *j); /* of all that is kept */
 
 /* Embedded in its owner. on_events comes when there is more to read; it may unsubscribe any. */

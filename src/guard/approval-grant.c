@@ -61,7 +61,7 @@ static bool is_more(const json_t *now, const json_t *then)
            json_number_value(now) < json_number_value(then);
 }
 
-/* The name of the first obligation that the grant does not carry; NULL: none. */
+/* The name of the first obligation that the grant does not carry; NULL if there is none. */
 static const char *find_more(const json_t *now, const json_t *then)
 {
     const char *key, *inner;

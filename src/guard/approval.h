@@ -68,10 +68,10 @@ struct approvals_config {
 
 struct approvals_options {
     uv_loop_t *loop;
-    struct store *store;          /* NULL: they end with the process */
+    struct store *store;          /* NULL if approvals end with the process */
     struct event_journal *events; /* changes go there as events; NULL: nowhere */
     struct gate *gate;            /* for records and the revision of the policy */
-    struct keys *keys;            /* NULL: there are none */
+    struct keys *keys;            /* NULL if there are none */
     struct approvals_config config;
 };
 
@@ -85,10 +85,10 @@ struct approval_need {
     enum risk risk;
     const char *rule;
     const char *revision;      /* of the policy that decided */
-    const json_t *obligations; /* rules_obligations_to_json(); NULL: none */
+    const json_t *obligations; /* rules_obligations_to_json(); NULL if there is none */
 };
 struct approval_request {
-    const char *id; /* NULL: a random one */
+    const char *id; /* NULL means a random one */
     const struct identity *who;
     struct approval_need need;
     const char *reason;
@@ -109,7 +109,8 @@ int approvals_ask(struct approvals *s, const struct approval_request *r, approva
 int approvals_use(struct approvals *s, const char *id, const struct identity *who,
                   const json_t *subject, const struct approval_need *need, approval_fn fn,
                   void *data, struct error *err);
-/* A session approval of the same key that covers the subject and the need; NULL: none. */
+/* A session approval of the same key that covers the subject and the need; NULL if there is none.
+ */
 struct approval *approvals_find_session(struct approvals *s, const struct identity *who,
                                         const json_t *subject, const struct approval_need *need);
 /* Whether a grant, used or not, is enough for what a decision asks for. */
@@ -122,8 +123,8 @@ void approvals_check_all(struct approvals *s);
 
 /* --- deciding */
 struct approval_session {
-    char *const *argv_prefix; /* NULL: all of argv */
-    char *const *rules;       /* beyond the one that asked; NULL: none */
+    char *const *argv_prefix; /* NULL means all of argv */
+    char *const *rules;       /* beyond the one that asked; NULL if there is none */
     int64_t count, ttl_s;
 };
 struct approval_decision {
@@ -131,7 +132,7 @@ struct approval_decision {
     bool approve;
     const char *reason;                     /* may be NULL */
     const char *user_id;                    /* a note, may be NULL */
-    const struct approval_session *session; /* NULL: once */
+    const struct approval_session *session; /* NULL means once */
 };
 /* fn comes when the decision is on record. ERROR_NOT_FOUND: there is none of that id;
  * ERROR_CONFLICT: it is not pending; ERROR_FORBIDDEN: not by this key. */
@@ -142,7 +143,7 @@ int approvals_decide(struct approvals *s, const char *id, const struct approval_
 /* By id, if it exists for the caller: their own, or any for those who decide, audit or operate.
  */
 struct approval *approvals_find(struct approvals *s, const struct identity *who, const char *id);
-/* Oldest first; state -1: any. */
+/* Oldest first; state -1 means any. */
 size_t approvals_list(struct approvals *s, const struct identity *who, int state,
                       struct approval **ret, size_t max);
 size_t approvals_pending(const struct approvals *s);
@@ -156,7 +157,7 @@ const char *approvals_find_image(const struct approvals *s, const struct identit
 const char *approval_id(const struct approval *a);
 enum approval_state approval_state(const struct approval *a);
 const char *approval_state_name(enum approval_state state);
-int approval_state_find(const char *name); /* -1: none */
+int approval_state_find(const char *name); /* -1 if there is none */
 enum risk approval_risk(const struct approval *a);
 const char *approval_reason(const struct approval *a); /* of the approver who rejected it, or "" */
 const char *approval_requester(const struct approval *a); /* its key */

@@ -50,7 +50,7 @@ static enum risk risk_of(enum threat t)
     return risks[t];
 }
 
-/* One finding a category: that of the worst match. */
+/* One finding per category, which is the worst match. */
 static void add_findings(const struct validation *v, struct findings *f)
 {
     for (int c = 0; c < _VALIDATE_CATEGORY_MAX; c++) {

@@ -10,7 +10,7 @@ struct gate {
     struct approvals *approvals;
     struct keys *keys;       /* or NULL */
     char *const *env;        /* the operator's */
-    struct ruleset *ruleset; /* NULL: no policy */
+    struct ruleset *ruleset; /* NULL means no policy */
     char *policy_name;       /* as the operator wrote it */
     int64_t loaded_ns;
     char policy_error[512];                  /* why the newest file is not the policy, or "" */

@@ -76,17 +76,17 @@ struct gate_decision {
     struct rules_decision rules;
     struct findings findings;
     char call_id[AUDIT_CALL_ID_SIZE];
-    struct ruleset *ruleset; /* that decided, referenced; NULL: none is configured */
+    struct ruleset *ruleset; /* that decided, referenced; NULL if none is configured */
     int64_t at_s;            /* when, in real time */
 };
 void gate_decision_done(struct gate_decision *d);
 
 struct gate_options {
     uv_loop_t *loop;
-    struct store *store; /* NULL: approvals end with the process */
-    struct keys *keys;   /* NULL: there are none; outlives the gate's use */
+    struct store *store; /* NULL if approvals end with the process */
+    struct keys *keys;   /* NULL if there are none; outlives the gate's use */
     struct audit *audit;
-    struct event_journal *events; /* NULL: changes are no events */
+    struct event_journal *events; /* NULL if changes are not published */
     struct approvals_config approvals;
     char *const *env; /* KEY=VALUE that the operator gives every sandbox; outlives the gate */
 };

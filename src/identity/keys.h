@@ -27,7 +27,7 @@ struct store;
 #define KEY_SECRET_PREFIX "mas_"
 #define KEY_SECRET_SIZE   (4 + 64 + 1)
 
-/* 0: no limit of its own. In a key, KEY_QUOTA_DEFAULT is what the configuration says. */
+/* 0 means no limit of its own. In a key, KEY_QUOTA_DEFAULT is what the configuration says. */
 #define KEY_QUOTA_DEFAULT (-1)
 struct key_quotas {
     int64_t max_sandboxes; /* that are its own, one-shot ones included */
@@ -88,7 +88,7 @@ struct key_request {
     const char *name; /* 1 to 64 bytes of printable ASCII, of no other live key */
     unsigned roles;
     struct key_quotas quotas;
-    int64_t lifetime_s; /* 0: for ever */
+    int64_t lifetime_s; /* 0 means for ever */
 };
 /* The new key, and its secret, which is nowhere else. NULL with err set when refused; when it
  * cannot be recorded, on_done says so and the key is gone. */

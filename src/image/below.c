@@ -51,7 +51,7 @@ static int open_to_clear(int dir_fd, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
-/* Takes fd. One descriptor a level: trees may be as deep as IMAGE_DEPTH_MAX. */
+/* Takes fd. It needs one descriptor per level: trees may be as deep as IMAGE_DEPTH_MAX. */
 static int clear_taken(int fd)
 {
     DIR *d = fdopendir(fd);

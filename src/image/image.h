@@ -54,7 +54,7 @@ struct image_progress {
     const char *step;     /* "verify", "unpack", "copy" */
     size_t layer, layers; /* from 1; 0 of 0 where there are none */
     uint64_t done_bytes;  /* of this step and layer, as they come (compressed) */
-    uint64_t total_bytes; /* 0: not known */
+    uint64_t total_bytes; /* 0 if it is not known */
     uint64_t files;       /* entries so far, of all layers */
 };
 

@@ -6,8 +6,8 @@
 
 struct layer {
     int fd;                          /* closed by layers_done() */
-    char digest[IMAGE_DIGEST_SIZE];  /* of the file; "": not known before */
-    char diff_id[IMAGE_DIGEST_SIZE]; /* of the tar in it; "": not known before */
+    char digest[IMAGE_DIGEST_SIZE];  /* of the file; "" if it is not known before */
+    char diff_id[IMAGE_DIGEST_SIZE]; /* of the tar in it; "" if it is not known before */
     uint64_t size;
 };
 

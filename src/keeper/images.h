@@ -43,7 +43,7 @@ struct image_wait {
     /* Once, later. found is valid during the call. */
     void (*on_found)(struct image_wait *w, const struct image_found *found,
                      const struct error *err);
-    const char *policy; /* NULL: the operator's */
+    const char *policy; /* NULL means the operator's */
     struct images *images;
     struct keeper_call *call;
     char *image;

@@ -29,7 +29,7 @@ struct keeper {
     int64_t outlet_since_ms; /* when it was started, and */
     int64_t outlet_again_ms; /* when it is again; 0: it is there, or is not needed */
     int64_t outlet_pause_ms;
-    pid_t outlet;        /* the process that is the way out; 0: there is none */
+    pid_t outlet;        /* the process that is the way out; 0 if there is none */
     uint16_t proxy_port; /* of loopback, where it is asked; 0 likewise */
 };
 
@@ -51,7 +51,7 @@ struct job {
     json_t *request;
     int64_t waiters[KEEPER_WAITERS_MAX];
     size_t n_waiters;
-    pid_t pid;   /* 0: waits for its turn */
+    pid_t pid;   /* 0 while it waits for its turn */
     int out, in; /* the worker's lines, and ours to it */
     int upload;  /* of an import */
     bool exited, answered;
@@ -120,7 +120,7 @@ struct worker {
     const char *progress_step;
     struct image_work *work;
     const char *asked;   /* what a pull names; NULL for others */
-    uint16_t proxy_port; /* of loopback; 0: there is no way out */
+    uint16_t proxy_port; /* of loopback; 0 if there is no way out */
 };
 int worker_begin(struct worker *w, struct error *err); /* makes w->work */
 int worker_main(struct worker *w, const struct job_kind *kind, const json_t *request);

@@ -26,11 +26,11 @@
 
 /* What an operator may set (configuration keys in config/table.c). */
 struct keeper_config {
-    char **allow; /* host directories that images may come from; NULL: none */
+    char **allow; /* host directories that images may come from; NULL if there is none */
     char **registries, **insecure_registries; /* host[:port]; "*" is every one */
     char **hosts;           /* that registries may send a fetch to: host rules (gateway/rule.h) */
     char *default_registry; /* of names that have none; NULL: none is asked */
-    char *auth_file;        /* registry credentials; NULL: none */
+    char *auth_file;        /* registry credentials; NULL if there is none */
     bool disks;             /* each image is made a disk, too, for virtual machines */
     uint32_t jobs;          /* at a time; others wait */
     uint32_t pull_timeout_ms, idle_timeout_ms;

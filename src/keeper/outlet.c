@@ -42,7 +42,7 @@ struct door {
 
 /* One connection. The gateway ends it when its report is closed. */
 struct way {
-    int report;         /* -1: the place is free */
+    int report;         /* -1 if the place is free */
     int client, stream; /* of a registry on loopback; -1: the gateway has the client itself */
     struct relay up, down;
     bool answered; /* the gateway has said OK */

@@ -14,7 +14,7 @@ struct program {
     char *const *argv; /* argv[0] is looked for in the usual places */
     char *const *env;
     const char *dir;      /* where it starts and may write; its own */
-    const char *readable; /* one more file that it may read; NULL: none */
+    const char *readable; /* one more file that it may read; NULL if there is none */
     bool keeps_user;      /* it runs as the keeper's user, whose files it reads; else as `nobody` */
     uint64_t file_bytes;  /* the largest file that it may write; 0: as large as a layer */
     struct strbuf out;    /* what it printed, bounded by its max */

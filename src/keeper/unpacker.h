@@ -30,7 +30,7 @@ struct unpacker_task {
     bool take_apart; /* target gets what is in the archive; else it gets "rootfs" */
     int source, target;
     const char *ref;    /* which of several images; NULL: the only one */
-    const char *digest; /* what the source has to be all along; NULL: not known */
+    const char *digest; /* what the source has to be all along; NULL if it is not known */
 };
 
 /* Runs one and waits for its end; nothing of it is left after that. *ret is its result. */

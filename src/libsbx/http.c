@@ -19,7 +19,7 @@ struct transfer {
     const char *accept;
     bool unlimited; /* a stream: no whole-request timeout */
 
-    sbx_write_fn *write; /* NULL: buffer */
+    sbx_write_fn *write; /* NULL keeps it in the buffer */
     void *write_data;
     struct strbuf buffer;
     bool too_long;

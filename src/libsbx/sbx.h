@@ -133,7 +133,7 @@ struct sbx_ws_message {
     const char *data; /* NUL-terminated; valid until the next sbx_ws_receive() */
     size_t len;
 };
-/* Waits up to timeout_ms (-1: for ever, 0: not at all) for the next message. */
+/* Waits up to timeout_ms (-1 means for ever, 0 not at all) for the next message. */
 enum sbx_ws_result sbx_ws_receive(struct sbx_ws *ws, int timeout_ms, struct sbx_ws_message *ret,
                                   struct sbx_error *err);
 

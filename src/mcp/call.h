@@ -69,8 +69,8 @@ void mcp_call_on_cancel(struct mcp_call *call, void (*on_cancel)(struct mcp_call
 
 /* Whether the client asked for progress: where it did not, telling it costs nothing. */
 bool mcp_call_wants_progress(const struct mcp_call *call);
-/* done must grow from call to call; total 0: not known; message may be NULL. Left out when the
- * reader is slow. */
+/* done must grow from call to call; total 0 if it is not known; message may be NULL. Left out when
+ * the reader is slow. */
 void mcp_call_progress(struct mcp_call *call, double done, double total, const char *message);
 /* A log message to the client, where its level asks for it. logger may be NULL. */
 void mcp_call_log(struct mcp_call *call, enum mcp_level level, const char *logger,
@@ -78,11 +78,11 @@ void mcp_call_log(struct mcp_call *call, enum mcp_level level, const char *logge
 /* Lets the client come back for the rest, where the transport can: for what takes long. */
 void mcp_call_interrupt(struct mcp_call *call);
 /* Asks the client: "sampling/createMessage", "elicitation/create" or "roots/list". Takes params
- * (NULL: none), even on failure. on_answer comes once, later: result (borrowed), or NULL with err
- * set when the client refused, answered nonsense, took longer than mcp_client_timeout, or the call
- * was cancelled. -ENOTSUP when the client did not offer the capability, -EBUSY when too many are
- * under way: on_answer is not called then. The call must not be finished while one is under way,
- * unless it is cancelled. */
+ * (NULL if there is none), even on failure. on_answer comes once, later: result (borrowed), or NULL
+ * with err set when the client refused, answered nonsense, took longer than mcp_client_timeout, or
+ * the call was cancelled. -ENOTSUP when the client did not offer the capability, -EBUSY when too
+ * many are under way: on_answer is not called then. The call must not be finished while one is
+ * under way, unless it is cancelled. */
 int mcp_call_ask(struct mcp_call *call, const char *method, json_t *params,
                  void (*on_answer)(struct mcp_call *call, const json_t *result,
                                    const struct error *err, void *data),

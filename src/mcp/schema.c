@@ -44,7 +44,7 @@ struct property {
 };
 
 struct schema {
-    unsigned types; /* 0: any */
+    unsigned types; /* 0 means any */
     struct property *properties;
     size_t n_properties;
     bool closed;               /* additionalProperties: false */

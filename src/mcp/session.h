@@ -32,7 +32,8 @@ enum mcp_client_capability {
 enum mcp_list { MCP_LIST_TOOLS, MCP_LIST_RESOURCES, MCP_LIST_PROMPTS, _MCP_LIST_MAX };
 
 const char *mcp_revision_name(enum mcp_revision revision);
-int mcp_revision_parse(const char *name, enum mcp_revision *ret); /* -EINVAL: none of ours */
+int mcp_revision_parse(const char *name,
+                       enum mcp_revision *ret); /* -EINVAL if it is none of ours */
 
 const char *mcp_session_owner(const struct mcp_session *s); /* its key */
 const struct identity *mcp_session_identity(const struct mcp_session *s);
@@ -41,7 +42,7 @@ const struct services *mcp_session_services(const struct mcp_session *s);
 
 /* A catalog's own, freed with the session (after its last call). One slot. */
 void mcp_session_set_data(struct mcp_session *s, void *data, void (*free_data)(void *data));
-void *mcp_session_data(const struct mcp_session *s); /* NULL: none yet */
+void *mcp_session_data(const struct mcp_session *s); /* NULL while there is none */
 
 /* Tells the client that a resource changed, where it subscribed to it. */
 void mcp_session_resource_updated(struct mcp_session *s, const char *uri);

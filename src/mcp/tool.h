@@ -39,7 +39,8 @@ struct mcp_resource_provider {
     const char *prefix;
     const struct mcp_resource_template *templates;
     size_t n_templates;
-    /* Appends resource objects ({"uri", "name", ...}) that exist now to the array; NULL: none. */
+    /* Appends resource objects ({"uri", "name", ...}) that exist now to the array; NULL if there is
+     * none. */
     void (*list)(struct mcp_session *session, json_t *resources);
     /* Finishes with {"contents": [{"uri", "mimeType", "text" or "blob"}]}, or with
      * RPC_RESOURCE_NOT_FOUND. */
@@ -48,7 +49,7 @@ struct mcp_resource_provider {
      * never. */
     int (*check_subscribe)(struct mcp_session *session, const char *uri, struct error *err);
     /* Values for a template's variable that begin with prefix, into an array of strings (100 are
-     * sent); known: the other variables so far, or NULL. NULL: none. */
+     * sent); known: the other variables so far, or NULL. The member is NULL if there is none. */
     void (*complete)(struct mcp_session *session, const char *uri_template, const char *variable,
                      const char *prefix, const json_t *known, json_t *values);
 };
@@ -64,7 +65,7 @@ struct mcp_prompt {
     size_t n_arguments;
     /* Finishes with {"messages": [{"role", "content"}]}; mcp_call_finish_prompt() for one text. */
     void (*handle)(struct mcp_call *call);
-    /* As of a provider, for an argument; NULL: none. */
+    /* As of a provider, for an argument; NULL if there is none. */
     void (*complete)(struct mcp_session *session, const char *argument, const char *prefix,
                      const json_t *known, json_t *values);
 };

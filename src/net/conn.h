@@ -102,7 +102,7 @@ struct conn {
     struct http_tunnel *tunnel;
     enum conn_state state;
     char tag[HTTP_TAG_SIZE];
-    char credential[HTTP_TAG_SIZE]; /* "": the tag's own */
+    char credential[HTTP_TAG_SIZE]; /* "" means the tag's own */
     char address[INET6_ADDRSTRLEN]; /* of the peer */
     bool is_unix, reading, eof, processing, counted;
     bool served;      /* a request has come */

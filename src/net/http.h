@@ -44,10 +44,10 @@ struct http_config {
     int listen_backlog;     /* not accepted yet */
     size_t max_connections; /* over it: 503, for the longest incomplete one or for the newcomer */
     unsigned unix_reserve_percent; /* of them, for Unix sockets where there is one */
-    unsigned address_percent;      /* for strangers of one address when all are taken; 0: any */
-    unsigned tag_percent;          /* for one tag; 0: any number */
-    unsigned refusals_per_minute;  /* http_request_refusal() of one address; 0: no limit */
-    size_t max_header_bytes;       /* request line and headers together: 431 */
+    unsigned address_percent; /* for strangers of one address when all are taken; 0 is no limit */
+    unsigned tag_percent;     /* for one tag; 0 is no limit */
+    unsigned refusals_per_minute; /* http_request_refusal() of one address; 0 is no limit */
+    size_t max_header_bytes;      /* request line and headers together: 431 */
     size_t max_discard_bytes;   /* after a 413, how much of the body is still read before closing */
     uint64_t header_timeout_ms; /* from first byte to end of headers: 408; and to the first byte */
     uint64_t body_timeout_ms;   /* between two reads of a body: 408 */
@@ -58,7 +58,7 @@ struct http_config {
     uint64_t write_timeout_ms;  /* a client that takes no byte of its answer for this is dropped */
     size_t max_write_queue;     /* bytes queued on one connection before http_write() says stop */
     size_t ws_max_message;
-    uint64_t ws_ping_ms;      /* 0: no pings; a peer that misses two is closed */
+    uint64_t ws_ping_ms;      /* 0 means no pings; a peer that misses two is closed */
     char *tls_cert, *tls_key; /* PEM texts (not paths); NULL: plain */
 };
 
@@ -72,7 +72,7 @@ struct http_options {
     size_t (*format_error)(int status, const char *message, char *out, size_t size);
     const char *error_type; /* content type of what format_error writes */
     /* Whether a body with a Content-Encoding is for a handler that passes it on as it is; all
-     * others are refused with 415. NULL: none is. */
+     * others are refused with 415. NULL if none is. */
     bool (*takes_encoded)(struct http_request *req, void *data);
 };
 
@@ -109,11 +109,11 @@ void http_decode_segment(char *segment); /* in place */
 const char *http_request_target(const struct http_request *req);
 /* A decoded query parameter, or NULL. */
 const char *http_request_query(const struct http_request *req, const char *name);
-/* The name of the parameter at a place from 0 on, and its value; NULL: there are no more. */
+/* The name of the parameter at a place from 0 on, and its value; NULL if there are no more. */
 const char *http_request_query_at(const struct http_request *req, size_t at,
                                   const char **ret_value);
 const char *http_request_header(const struct http_request *req, const char *name); /* or NULL */
-/* The name of the header field at a place from 0 on, and its value; NULL: there are no more. */
+/* The name of the header field at a place from 0 on, and its value; NULL if there are no more. */
 const char *http_request_header_at(const struct http_request *req, size_t at,
                                    const char **ret_value);
 bool http_request_is_tls(const struct http_request *req);

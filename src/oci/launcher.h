@@ -68,7 +68,7 @@ int oci_overlay_mount(const struct oci_overlay *o, const char *target);
 
 /* --- run.c: the runtime's program, on its way. */
 struct oci_run {
-    pid_t program;     /* 0: it has ended, and well */
+    pid_t program;     /* 0 once it has ended successfully */
     unsigned platform; /* 1 and its index, where there is a choice; else 0 */
 };
 /* Starts it, on the platform that worked before or the best that works now, and waits until it has

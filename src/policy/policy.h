@@ -14,15 +14,15 @@ struct error;
 enum capability { CAPABILITY_NETWORK = 1, CAPABILITY_FILE = 2, CAPABILITY_UNSAFE = 4 };
 
 struct policy {
-    char **allowed_tools; /* NULL: not set; so for every list */
+    char **allowed_tools; /* NULL if it is not set, as for every list */
     char **allowed_caps;
     char *workdir;
     char **allowed_paths;
     char **env_whitelist;
     bool has_network, network_enabled;
     char **allowed_hosts;
-    int64_t timeout_ns;    /* 0: not set */
-    uint64_t memory_bytes; /* 0: not set */
+    int64_t timeout_ns;    /* 0 if it is not set */
+    uint64_t memory_bytes; /* 0 if it is not set */
     int64_t max_concurrent;
 };
 

@@ -41,9 +41,9 @@ struct rules_rule {
     bool needs_call; /* it has conditions on what a call does */
     enum verdict verdict;
     enum risk risk;
-    char **keys, **tools, **runtimes, **findings; /* NULL: not asked for */
-    unsigned roles, capabilities;                 /* 0: not asked for */
-    int severity;                                 /* -1: not asked for */
+    char **keys, **tools, **runtimes, **findings; /* NULL if the rule does not ask for it */
+    unsigned roles, capabilities;                 /* 0 if the rule does not ask for it */
+    int severity;                                 /* -1 if the rule does not ask for it */
     struct command_pattern *commands;
     size_t n_commands;
     char **paths, **reads, **writes;
@@ -52,7 +52,7 @@ struct rules_rule {
     struct rule_list hosts;
     struct limit_test limits[RULES_LIMITS_MAX];
     size_t n_limits;
-    unsigned days; /* bit 0 is Sunday; 0: not asked for */
+    unsigned days; /* bit 0 is Sunday; 0 if the rule does not ask for it */
     struct {
         int from, to; /* minutes of the day; to may be before from */
     } hours[RULES_HOURS_MAX];
@@ -158,7 +158,7 @@ struct rules_subject {                     /* one thing that a call does */
 struct rules_look { /* what a decision carries along */
     const struct ruleset *rs;
     const struct rules_call *call;
-    char *const *cwds; /* where its commands may be; NULL: not known */
+    char *const *cwds; /* where its commands may be; NULL if it is not known */
     size_t budget;
 };
 /* Does the rule concern the call at all (who, tool, time, ...)? */

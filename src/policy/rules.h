@@ -48,13 +48,13 @@ const struct limit *rules_limit(int index);
 
 /* One call as far as it is known before it runs. All of it is borrowed. */
 struct rules_call {
-    const struct identity *who; /* NULL: the anonymous caller, with no role */
+    const struct identity *who; /* NULL means the anonymous caller, with no role */
     const char *tool;           /* "exec", "shell", "code", "file.read", "calculator", ... */
     unsigned capabilities;      /* enum capability */
     /* Of what runs as a command, and NULL for tools that are code of ours: ("sh", "-c", LINE) is
      * parsed, and so is every wrapper. */
     char *const *argv;
-    const char *cwd; /* where a command starts; NULL: not known */
+    const char *cwd; /* where a command starts; NULL if it is not known */
     /* KEY=VALUE that the caller sets for it, and for its sandbox: some change what a command means.
      */
     char *const *env;
@@ -73,7 +73,7 @@ struct rules_call {
     /* What its root is made of: first in full as the caller named it, then what else the image is
      * called; "none" for the host's programs. NULL: nothing that has a root. */
     char *const *image_names;
-    const char *image_digest; /* 64 hexadecimal digits; NULL: none, or not known yet */
+    const char *image_digest; /* 64 hexadecimal digits; NULL if there is none or none is known */
     struct rules_limits limits;
     const struct finding *findings; /* policy/finding.h */
     size_t n_findings;
@@ -111,8 +111,8 @@ bool ruleset_names(const struct ruleset *rs, const char *rule);
 /* Always decides. Without a ruleset: allow, by "no policy". Bounded in time, touches no file. */
 void ruleset_decide(const struct ruleset *rs, const struct rules_call *call,
                     struct rules_decision *ret);
-/* The rule that denies an image whatever is run in it, by its id; NULL: none. *ret_reason is what
- * the rule says about that, or NULL. */
+/* The rule that denies an image whatever is run in it, by its id; NULL if there is none.
+ * *ret_reason is what the rule says about that, or NULL. */
 const char *ruleset_denies_image(const struct ruleset *rs, const struct rules_call *call,
                                  const char **ret_reason);
 /* The hosts (gateway/rule.h) that rules deny to a call of the tool "network" such as this one,

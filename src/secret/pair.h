@@ -36,7 +36,7 @@ struct pair {
     char *before, *after; /* what is around the secret in its value */
     struct pair_host hosts[PAIR_HOSTS_MAX];
     size_t n_hosts;
-    char *value; /* NULL: not known here */
+    char *value; /* NULL if it is not known here */
 };
 
 void pair_done(struct pair *p); /* wipes the secret */
@@ -58,6 +58,6 @@ bool pair_has_host(const struct pair *p, const char *host, uint16_t port);
 void pair_format_host(const struct pair_host *h, char out[PAIR_HOST_SIZE]);
 void pair_format_header(const struct pair *p, struct strbuf *out);
 
-/* The text that is sealed: header, hosts and secret, a line each. */
+/* The text that is sealed: header, hosts and secret, one line for each. */
 int pair_format(const struct pair *p, struct strbuf *out);
 int pair_parse(struct pair *ret, const char *data, size_t len, struct error *err);

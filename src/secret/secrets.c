@@ -89,7 +89,7 @@ static int entry_set_sealed(struct entry *e, const char *base64, struct error *e
     return 0;
 }
 
-/* owner NULL: the operator's. */
+/* owner NULL means the operator's. */
 static bool is_owned_by(const struct secret *s, const char *owner)
 {
     return owner && s->owner ? strcmp(s->owner, owner) == 0 : owner == s->owner;

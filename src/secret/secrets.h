@@ -32,7 +32,7 @@ struct secrets_config {
 
 struct secret {
     char *name;
-    char *owner;      /* NULL: the operator's; "": of callers without a key */
+    char *owner;      /* NULL means the operator's; "": of callers without a key */
     struct pair pair; /* its hosts alone */
     uint8_t *sealed;
     size_t sealed_len;
@@ -40,7 +40,7 @@ struct secret {
 
 struct secrets_options {
     struct secrets_config config;
-    struct store *store; /* NULL: keys have no secrets of their own */
+    struct store *store; /* NULL if keys have no secrets of their own */
     uv_loop_t *loop;
 };
 

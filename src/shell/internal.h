@@ -62,7 +62,7 @@ struct shell_draft { /* a simple command being read */
 enum shell_stop { STOP_END, STOP_PAREN, STOP_CASE };
 
 /* shell.c */
-struct shell_command *shell_add(struct shell_build *b, int depth); /* NULL: too many */
+struct shell_command *shell_add(struct shell_build *b, int depth); /* NULL if there are too many */
 void shell_add_opaque(struct shell_build *b, const char *why, int depth);
 void shell_add_word(struct shell_build *b, struct shell_command *c, struct shell_word *take);
 void shell_define(struct shell_build *b, const char *name);
@@ -73,7 +73,8 @@ void shell_mark(struct shell_command *c, const char *why,
 void shell_nested(struct shell_build *b, const char *text, size_t len, int depth, bool bash);
 void shell_word_done(struct shell_word *w);
 struct shell_word shell_word_copy(const struct shell_word *w);
-/* A command of c's words from `first` on, with c's input. NULL: too many, or there are none. */
+/* A command of c's words from `first` on, with c's input. NULL if there are too many, or there are
+ * none. */
 struct shell_command *shell_add_inner(struct shell_build *b, size_t outer, size_t first);
 /* The words from `first` on with spaces between; NULL when one of them has a hole. */
 char *shell_join(const struct shell_command *c, size_t first);

@@ -64,7 +64,7 @@ extern const struct shell_table shell_table_basic, shell_table_text, shell_table
     shell_table_other;
 extern const struct shell_table *const shell_tables[]; /* ends with NULL */
 
-/* The row of that name; NULL: there is none. */
+/* The row of that name; NULL if there is none. */
 const struct shell_program *shell_find_program(const char *name);
 /* Reads one option of a row, and returns where the next one starts; NULL at the end. */
 const char *shell_option_parse(const char *p, struct shell_option *ret);
@@ -80,7 +80,7 @@ struct shell_item {
     enum shell_item_kind kind;
     size_t word;       /* where it is */
     size_t value_word; /* where its value is */
-    const char *value; /* of an option, or the operand; NULL: there is none */
+    const char *value; /* of an option, or the operand; NULL if there is none */
     char letter;       /* of a short option */
     char meaning;
 };

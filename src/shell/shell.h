@@ -53,16 +53,17 @@ struct shell_command {
     enum shell_name kind;
     const char *name;   /* the last component of the first word; NULL without words */
     const char *opaque; /* why it is not known what this runs; NULL when it is */
-    size_t opaque_word; /* naming the words up to this one means to know; SHELL_NOT_NAMED: none */
-    size_t chosen;      /* the word that chooses what it does: a subcommand, a script; 0: none */
-    bool more;          /* more arguments come at run time */
-    bool transparent;   /* only runs others of this list */
-    bool moved;         /* relative names are relative to a directory that is not known */
+    size_t opaque_word; /* naming the words up to this one means to know; SHELL_NOT_NAMED if there
+                           is none */
+    size_t chosen;    /* the word that chooses what it does, as a subcommand; 0 if there is none */
+    bool more;        /* more arguments come at run time */
+    bool transparent; /* only runs others of this list */
+    bool moved;       /* relative names are relative to a directory that is not known */
     struct shell_redirect *redirects;
     size_t n_redirects;
     struct shell_word *assigns; /* NAME=VALUE before the name */
     size_t n_assigns;
-    char *here;      /* text of its here-document or here-string; NULL: none */
+    char *here;      /* text of its here-document or here-string; NULL if there is none */
     bool here_live;  /* ... in which the shell expands things */
     bool here_holes; /* ... of which not all is known */
     bool piped;      /* its input is another one's output */

@@ -13,7 +13,7 @@ struct look {
     size_t index; /* of the command */
     const struct shell_program *p;
     size_t operands;  /* seen */
-    size_t inner;     /* word at which another command starts; 0: none */
+    size_t inner;     /* word at which another command starts; 0 if there is none */
     const char *line; /* for a shell, in an option */
     bool shows;       /* an option that only shows something */
     bool code;        /* an option brought code */

@@ -40,7 +40,7 @@ struct widening {
     struct gate_decision decision;
     struct approval_watch watch;
     bool watching, intended;
-    network_change_fn fn; /* NULL: its caller has left, and it does not begin any more */
+    network_change_fn fn; /* NULL once its caller has left, and it does not begin any more */
     void *data;
 };
 

@@ -20,7 +20,7 @@ static struct rules_limits limits_of(const struct spec *s, uint64_t timeout_ms)
     };
 }
 
-/* Where commands start; NULL: not known. */
+/* Where commands start; NULL if it is not known. */
 static const char *start_of(const struct spec *s, const struct sandbox *sb)
 {
     const char *workdir = spec_workdir(s);

@@ -46,7 +46,7 @@ struct run {
     struct spec box;          /* of a one-shot, with the rules' obligations in it */
     struct run_file *files;
     size_t n_files, next_file;
-    char **file_anchors;   /* the directory that each of files is held to; NULL: none */
+    char **file_anchors;   /* the directory that each of files is held to; NULL if there is none */
     struct exec_spec spec; /* owns what it points to */
     struct exec_path *paths;
     char **hosts; /* of spec.hosts or spec.bound; NULL: the network of its sandbox suits it */
@@ -116,9 +116,9 @@ void run_drop_box(struct run *run);
 void run_end_box(struct run *run);
 
 /* run-paths.c. Makes call.paths of what the caller gave. Paths of a command's files start at
- * workdir, others at call.cwd; NULL: not known. */
+ * workdir, others at call.cwd; NULL if it is not known. */
 int run_paths_fill(struct run *run, const char *workdir, struct error *err);
-char run_paths_mode(const struct run *run); /* fs-resolve's; 0: there is nothing to resolve */
+char run_paths_mode(const struct run *run); /* fs-resolve's; 0 if there is nothing to resolve */
 /* One of call.paths as the operation will have it; and whether that means all that is below it. */
 const char *run_paths_given(const struct run *run, size_t i);
 bool run_paths_has_tree(const struct run *run, size_t i);

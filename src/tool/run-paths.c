@@ -25,7 +25,7 @@ static const struct operation {
     const char *name;
     char mode; /* how it treats a link at the end of its path, as fs-resolve has it */
     struct {
-        int arg; /* 0: no more */
+        int arg; /* 0 ends the list */
         unsigned reach;
     } paths[3];
 } operations[] = {

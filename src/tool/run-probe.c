@@ -39,7 +39,7 @@ static const char *paths_of(const struct run *run)
     return own ? own : PATH_DEFAULT;
 }
 
-/* The file that is about to be overwritten; NULL: none. */
+/* The file that is about to be overwritten; NULL if there is none. */
 static const char *written_path(const struct run *run)
 {
     const char *action = json_string_value(json_object_get(run->call.args, "action"));

@@ -45,8 +45,8 @@ static int phase_leave(struct run *run, struct error *err)
 static const struct phase {
     const char *name;
     int (*enter)(struct run *run, struct error *err);
-    int (*leave)(struct run *run, struct error *err); /* NULL: run_resume() is not for it */
-    void (*cancel)(struct run *run);                  /* NULL: there is nothing to end */
+    int (*leave)(struct run *run, struct error *err); /* NULL if run_resume() is not for it */
+    void (*cancel)(struct run *run);                  /* NULL if there is nothing to end */
 } phases[] = {
     [RUN_IMAGE] = {"image", image_enter, phase_leave, image_cancel},
     [RUN_DECIDE] = {"decide", run_decide_enter, NULL, NULL},

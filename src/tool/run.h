@@ -82,14 +82,14 @@ struct run_file {
 struct run_request {
     struct manager *manager;
     struct gate *gate;
-    struct sandbox *sandbox; /* NULL: a one-shot from spec */
+    struct sandbox *sandbox; /* NULL means a one-shot from spec */
     /* Whose own policy holds (sandbox_policy()): NULL is sandbox itself; a helper runs for another
      * one. */
     struct sandbox *scope_of;
     const struct spec *spec;
-    struct images *images; /* where an image that spec names is looked for; NULL: there are none */
+    struct images *images; /* where an image of spec is looked for; NULL if there are none */
     const struct identity *who;
-    const struct gate_terms *terms; /* NULL: the usual ones */
+    const struct gate_terms *terms; /* NULL means the usual ones */
     struct gate_call call;
     const struct run_file *files;
     size_t n_files;

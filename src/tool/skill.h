@@ -83,7 +83,7 @@ struct skill_options {
 
 struct skill_request {
     const struct identity *who;
-    const struct gate_terms *terms; /* NULL: the usual ones */
+    const struct gate_terms *terms; /* NULL means the usual ones */
     const json_t *parameters;
     struct sandbox *sandbox; /* to work in instead; or NULL */
 };

@@ -26,7 +26,7 @@ struct tool_call {
     const struct tool *tool;
     bool lasting; /* runs in a sandbox that stays */
     void (*on_done)(void *data,
-                    const struct tool_result *r); /* NULL: the caller does not wait any more */
+                    const struct tool_result *r); /* NULL if the caller does not wait any more */
     void *data;
     struct run *run;
 };
@@ -35,7 +35,7 @@ struct tool_call {
 struct preparation {
     struct tool_command command;
     struct spec spec;
-    char **paths; /* NULL: not narrowed */
+    char **paths; /* NULL if it is not narrowed */
     struct exec_path *exec_paths;
     uint64_t timeout_ms, limit_as_bytes;
 };

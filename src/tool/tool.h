@@ -67,11 +67,11 @@ int tool_narrow_spec(struct spec *spec, const struct policy *p, char *const *mou
                      struct error *err);
 
 struct tool_request {
-    const struct gate_terms *terms; /* NULL: the usual ones */
+    const struct gate_terms *terms; /* NULL means the usual ones */
     const struct identity *who;
     const char *name;
     const json_t *args;          /* may be NULL */
-    struct sandbox *sandbox;     /* NULL: one-shot */
+    struct sandbox *sandbox;     /* NULL means one-shot */
     const struct policy *policy; /* the call's, or NULL */
 };
 

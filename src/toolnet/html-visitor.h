@@ -26,7 +26,7 @@ struct html_state {
 };
 
 struct html_visitor {
-    /* false: the subtree is not walked and close is not called for it. */
+    /* false if the subtree is not walked and close is not called for it. */
     bool (*open)(struct html_state *s, const xmlNode *element);
     void (*close)(struct html_state *s, const xmlNode *element);
     void (*word)(struct html_state *s, const char *word, size_t len);

@@ -30,7 +30,7 @@ struct transfer_request {
     const char *url;
     struct transfer_header *headers;
     size_t n_headers;
-    const char *body; /* NULL: none */
+    const char *body; /* NULL if there is none */
     size_t body_len;
     int64_t timeout_ms; /* for everything together */
 };

@@ -21,7 +21,7 @@ struct ring;
 #define CONN_OUT_MAX   (4 * 1024 * 1024) /* above it the peer is given up */
 
 struct conn {
-    struct epoll_watch watch; /* fd -1: none */
+    struct epoll_watch watch; /* fd -1 if there is none */
     struct strbuf in, out;
     size_t out_sent;
     bool preface_seen, hello_seen;

@@ -12,7 +12,7 @@ struct runner;
 
 struct dialer {
     struct runner *runner;
-    const char *path; /* NULL: the runner does not dial */
+    const char *path; /* NULL if the runner does not dial */
     struct epoll_timer retry;
 };
 

@@ -50,7 +50,7 @@ struct exec_output {
 };
 
 struct exec_input {
-    struct epoll_watch watch; /* fd -1: none, or closed */
+    struct epoll_watch watch; /* fd -1 if there is none or it is closed */
     struct ring ring;         /* start is what was written to the command, end what was received */
     uint64_t acked;
     uint64_t close_at;

@@ -36,13 +36,13 @@ struct gateway {
     size_t n_tunnels;
     struct list own; /* the listeners of single execs */
     uint32_t next_own_port;
-    uint16_t port; /* of the listener; 0: none */
+    uint16_t port; /* of the listener; 0 if there is none */
     uint32_t next_stream;
     bool proxy; /* the listener is a port */
     bool stays; /* sockets cannot be passed over this connection */
 };
 
-/* path NULL and port 0: none. 0 or -errno. */
+/* With path NULL and port 0 there is no gateway. Returns 0 or -errno. */
 int gateway_init(struct gateway *g, struct runner *r, const char *path, uint16_t port);
 void gateway_on_connect(struct gateway *g);
 void gateway_on_disconnect(struct gateway *g);

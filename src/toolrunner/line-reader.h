@@ -19,6 +19,6 @@ struct line_reader {
 
 /* Heap; borrows fd. */
 struct line_reader *line_reader_new(int fd);
-/* 1: line and line_len are the next line without its newline, NUL-terminated; 0: there is none;
+/* 1: line and line_len are the next line without its newline, NUL-terminated; 0 if there is none;
  * -errno. */
 int line_reader_next(struct line_reader *r);

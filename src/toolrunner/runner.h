@@ -34,17 +34,17 @@ struct runner_config {
     bool acting; /* the effective ids are the commands', and there are no rights */
     uid_t uid;
     gid_t gid;
-    const char *workdir;        /* NULL: the current directory */
-    const char *gateway_socket; /* NULL: none */
-    uint16_t proxy_port;        /* in place of a socket with a name: on the loopback; 0: none */
-    const char *connect_path;   /* connect here, again and again; NULL: do not */
-    const char *channel_path;   /* of a pod's link; channel_fd is connected to it; NULL: none */
-    const char *unix_path;      /* listen here instead of a vsock port */
-    int conn_fd;                /* the first connection, or -1 */
-    int filter_fd;              /* the warden's system call filter, or -1 */
-    int rules_fd;               /* Landlock rules for commands, or -1 */
-    int channel_fd;             /* where later ones come from, or -1 */
-    int64_t vsock_port;         /* -1: do not listen */
+    const char *workdir;        /* NULL means the current directory */
+    const char *gateway_socket; /* NULL if there is none */
+    uint16_t proxy_port; /* in place of a socket with a name: on the loopback; 0 if there is none */
+    const char *connect_path; /* connect here, again and again; NULL if it does not */
+    const char *channel_path; /* of a pod's link, to which channel_fd is connected, or NULL */
+    const char *unix_path;    /* listen here instead of a vsock port */
+    int conn_fd;              /* the first connection, or -1 */
+    int filter_fd;            /* the warden's system call filter, or -1 */
+    int rules_fd;             /* Landlock rules for commands, or -1 */
+    int channel_fd;           /* where later ones come from, or -1 */
+    int64_t vsock_port;       /* -1 if the runner does not listen */
 };
 
 struct runner {

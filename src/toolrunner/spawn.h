@@ -37,18 +37,18 @@ struct spawn_identity {
     uid_t uid;
     gid_t gid;
     const char *workdir;
-    int landlock_abi; /* 0: not there */
+    int landlock_abi; /* 0 if the kernel has none */
     pid_t runner_pid;
 };
 
 struct spawn_plan {
     const struct spawn_identity *identity;
     const struct msg_spawn *msg;
-    const struct builtin *builtin; /* NULL: execve */
+    const struct builtin *builtin; /* NULL for a program, which is executed */
     int fds[3];                    /* become 0, 1 and 2 of the child */
     uint32_t mark;                 /* of all its descendants (descendants.h) */
     bool terminal;                 /* fds[0] is to be its controlling terminal */
-    uint16_t proxy_port;           /* the only one that it may connect to; 0: any */
+    uint16_t proxy_port;           /* the only one that it may connect to; 0 means any */
     struct start *start;           /* where the end of a start is found */
     bool wait;                     /* for the end of a program's start */
     bool forked;                   /* the child's memory is its own */

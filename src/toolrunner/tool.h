@@ -5,7 +5,7 @@
 #include "base/json.h"
 
 struct tool_failure {
-    const char *code; /* NULL: none */
+    const char *code; /* NULL if there is none */
     char message[512];
     json_t *result; /* what the tool says about it, or NULL; a reference */
 };

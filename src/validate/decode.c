@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a text hides from a reader and not from a model: encoded, spelled apart, in look-alike
- * digits, in characters without a shape. A decoder appends what it understood, a line each. */
+ * digits, in characters without a shape. A decoder appends what it understood, one line for each.
+ */
 #include <ctype.h>
 #include <string.h>
 
@@ -123,7 +124,7 @@ static size_t read_number(const char *p, size_t len, int base, size_t digits_max
     return n;
 }
 
-/* The length of an escape at p and its character; 0: none. */
+/* The length of an escape at p and its character; 0 if there is none. */
 static size_t read_escape(const char *p, size_t len, int32_t *ret)
 {
     static const struct {

@@ -41,7 +41,7 @@ enum char_class {
 enum char_class validate_class(int32_t cp);
 /* The ASCII letter, digit or sign it shows as, -1 for one that shows as nothing, else itself. */
 int32_t validate_fold(int32_t cp);
-/* The Latin letter that a letter of another script looks like; 0: none. */
+/* The Latin letter that a letter of another script looks like; 0 if there is none. */
 char validate_look_alike(int32_t cp);
 
 /* --- view.c: a text as a reader sees it */
@@ -55,7 +55,7 @@ struct view {
 void view_make(struct view *v, const char *text, size_t len);
 void view_done(struct view *v);
 
-/* --- decode.c: what a text hides. Appends to out, a line each; how much was decoded. */
+/* --- decode.c: what a text hides. Appends to out, one line for each; how much was decoded. */
 enum decoder_flags {
     DECODER_OF_VIEW = 1,   /* reads the view, not the bytes */
     DECODER_SQUEEZED = 2,  /* patterns with PATTERN_SQUEEZED apply, and only they */

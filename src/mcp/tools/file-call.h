@@ -12,11 +12,11 @@ struct strbuf;
 
 struct file_call {
     struct mcp_call *call;
-    struct sandbox *sandbox; /* NULL: the one that the arguments name */
+    struct sandbox *sandbox; /* NULL means the one that the arguments name */
     const char *path;        /* as the caller gave it; borrowed from the arguments */
     const char *(*advise)(
         enum error_code code); /* if it is NULL or returns NULL: the usual advice */
-    /* NULL: result_fail() */
+    /* NULL means result_fail() */
     void (*fail)(struct mcp_call *call, const struct error *err, const char *advice);
     void (*finish)(struct file_call *c, json_t *answer);               /* answers of JSON */
     void (*finish_bytes)(struct file_call *c, const struct strbuf *b); /* bytes out */
@@ -24,9 +24,9 @@ struct file_call {
     size_t max_bytes;
 };
 
-/* Starts op in the sandbox of the call, with input on its stdin (NULL: none). Copies c; answer is
- * borrowed and NULL where neither finisher is for JSON. The call fails by itself when the operation
- * does. */
+/* Starts op in the sandbox of the call, with input on its stdin (NULL if there is none). Copies c;
+ * answer is borrowed and NULL where neither finisher is for JSON. The call fails by itself when the
+ * operation does. */
 void file_call_start(const struct file_call *c, struct file_op op, const char *input,
                      size_t input_len);
 /* A finisher of what wrote c->number bytes to c->path. */

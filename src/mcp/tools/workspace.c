@@ -33,7 +33,7 @@ struct watch {
 
 struct workspace {
     struct mcp_session *session;
-    struct sandbox *own;     /* referenced and held; NULL: none yet */
+    struct sandbox *own;     /* referenced and held; NULL while there is none */
     struct sandbox *current; /* the same, when another one was chosen; else NULL */
     char *note;
     struct list watches;
