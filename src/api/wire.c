@@ -19,6 +19,8 @@ static void wire_gone(struct wire *w, bool client_left)
         free(w);
 }
 
+/* Also while a turn is deferred or the answer is ending: the owner must not send then, and these
+ * three reasons look the same to it. */
 bool wire_is_full(const struct wire *w)
 {
     return w->full || w->deferred || w->ending;
@@ -30,6 +32,8 @@ void wire_wake(struct wire *w)
         w->ops->pump(w);
 }
 
+/* The reference is weak, because the client may leave, and the wire be freed, before the loop
+ * comes round. */
 static void on_turn(void *data)
 {
     struct wire *w = weak_unref(data);
@@ -110,6 +114,8 @@ static void open_http(struct wire *w, struct http_request *http)
 
 /* --- over a WebSocket */
 
+/* The stream goes one way. What a client sends is read, so that pings and the close are seen,
+ * and dropped. */
 static void on_ws_message(struct ws *ws, bool binary, const char *data, size_t len)
 {
     (void)ws;
@@ -154,6 +160,8 @@ void wire_end(struct wire *w)
         ws_close(w->ws, 1000, "");
         return; /* on_ws_close() comes */
     }
+    /* The connection outlives this answer and may carry the next request: neither callback may
+     * find the wire that is freed below. */
     http_request_on_abort(w->http, NULL, NULL);
     http_request_on_drain(w->http, NULL, NULL);
     http_respond_end(w->http);

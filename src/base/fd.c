@@ -18,6 +18,8 @@
 
 #define FD_NUMBERS_MAX 65536
 
+/* errno survives, so that cleanup at the end of a scope cannot change what a failing call has
+ * reported. */
 void fd_close(int *fd)
 {
     if (*fd < 0)
@@ -60,6 +62,8 @@ static int compare_fds(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
+/* Closes the gaps between the descriptors to keep, in order, so that a process with many of them
+ * needs few calls. */
 void fd_keep_only(const int *fds, size_t n)
 {
     int kept[FD_KEEP_MAX];
@@ -112,6 +116,7 @@ int fd_write_all(int fd, const void *data, size_t len)
     return 0;
 }
 
+/* One write() and no loop: files of /proc and /sys take a value whole or not at all. */
 int fd_write_file_at(int dirfd, const char *path, const char *text)
 {
     _cleanup_close_ int fd = openat(dirfd, path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
@@ -204,6 +209,8 @@ ssize_t fd_send_msg(int sock, const void *data, size_t len, const int *fds, size
     return n < 0 ? -errno : n;
 }
 
+/* Descriptors beyond FD_PASS_MAX are closed at once, and all of them when anything was cut off:
+ * a message that is not whole must not leave descriptors behind in the receiver. */
 ssize_t fd_recv_msg(int sock, void *data, size_t size, int fds[FD_PASS_MAX])
 {
     char control[CMSG_SPACE(sizeof(int) * FD_PASS_MAX)];

@@ -99,6 +99,8 @@ static void tell_ended(struct keys *k, const struct key_entry *e)
 
 static void write_again(struct keys *k, struct key_entry *e);
 
+/* One timer serves expiries and rows that could not be written. It never sleeps longer than
+ * LOOK_AGAIN_MS, because the wall clock may be set while it does. */
 static void schedule_expiry(struct keys *k)
 {
     int64_t now = clock_seen_ns(), next = INT64_MAX;
@@ -204,6 +206,8 @@ void keys_free(struct keys *k)
 
 /* --- who it is */
 
+/* The lookup by digest decides already; the comparison in constant time keeps that true if the
+ * map should ever compare less than the whole digest. */
 int keys_identify(struct keys *k, const char *secret, struct identity *ret)
 {
     char digest[KEY_DIGEST_SIZE];
@@ -229,6 +233,8 @@ int keys_check_live(const struct keys *k, const struct identity *who, struct err
                      who->name);
 }
 
+/* An owner whose key has lost its row still owns what it made. It gets the least role, and
+ * keys_check_live() refuses it where a live key is needed. */
 struct identity keys_identity_of(const struct keys *k, const char *owner)
 {
     if (!*owner)
@@ -387,6 +393,8 @@ static struct key_entry *find_live(struct keys *k, const char *id, struct error 
     return NULL;
 }
 
+/* Without a live key that has the role admin, keys could only be changed in the state directory
+ * of a stopped daemon. */
 static bool is_last_admin(const struct keys *k, const struct key_entry *e)
 {
     if (!(e->key.roles & ROLE_ADMIN))
@@ -406,6 +414,8 @@ int keys_revoke(struct keys *k, const char *id, bool keep_admin, keys_done_fn on
     if (keep_admin && is_last_admin(k, e))
         return error_set(err, ERROR_CONFLICT, 0,
                          "%s is the last key with the role admin: add another one first", id);
+    /* It holds from here on, before it is on record: a store that fails must not keep a revoked
+     * key alive. */
     e->key.revoked_ns = clock_real_ns();
     e->told = true;
     record_change(k, e, false, on_done, data);
@@ -419,6 +429,8 @@ int keys_rotate(struct keys *k, const char *id, char ret_secret[KEY_SECRET_SIZE]
     struct key_entry *e = find_live(k, id, err);
     if (!e)
         return -ENOENT;
+    /* The old secret stops working at once. What still hangs on it is ended through on_ended, as
+     * after a revocation. */
     map_remove(k->by_digest, e->digest);
     key_secret_make(ret_secret);
     key_secret_hash(ret_secret, e->digest);

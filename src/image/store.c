@@ -62,12 +62,16 @@ void image_store_close(struct image_store *s)
     free(s);
 }
 
+/* Nothing in tmp is ever used by name after a restart: it is work that a killed keeper left, and
+ * images that were removed but not deleted yet. */
 int image_store_sweep(struct image_store *s, struct error *err)
 {
     int r = below_clear(s->tmp);
     return r < 0 ? error_set(err, code_of(-r), -r, "sweep the image store's tmp") : 0;
 }
 
+/* The name comes with a request: only what image_work_begin() could have made is removed, and never
+ * a path. */
 int image_store_discard(struct image_store *s, const char *work, struct error *err)
 {
     bool good = *work && strspn(work, "abcdefghijklmnopqrstuvwxyz0123456789") == strlen(work);
@@ -86,6 +90,7 @@ int store_each(int dir_fd, int (*each)(void *arg, const char *name), void *arg)
     }
     int r = 0;
     struct dirent *e;
+    /* readdir() returns NULL for its end and for a failure, which only errno tells apart. */
     while (r == 0 && (errno = 0, e = readdir(d)))
         if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
             r = each(arg, e->d_name);
@@ -150,6 +155,8 @@ static int write_synced(int dir_fd, const char *name, const char *data, size_t l
     return fsync(fd) < 0 ? -errno : 0;
 }
 
+/* The file is synced before it is renamed and its directory after, so that power loss leaves the
+ * old file or the new one and never an empty one. */
 int store_write_file(struct image_store *s, int dir_fd, const char *name, const char *data,
                      size_t len)
 {
@@ -200,6 +207,8 @@ int image_store_commit(struct image_store *s, struct image_work *w, struct image
     int r = write_info(w->image, info);
     if (r == 0)
         r = publish_image(s, w, info->digest);
+    /* Another worker has committed the same content meanwhile. Both are equally good, so the one
+     * that is there stays and counts as used now; the caller's directory goes with its work. */
     if (r == -ENOTEMPTY || r == -EEXIST) {
         char digest[IMAGE_DIGEST_SIZE];
         memcpy(digest, info->digest, sizeof(digest));
@@ -249,6 +258,8 @@ static int read_info(int fd, struct image_info *ret, struct error *err)
     _cleanup_json_ json_t *obj = json_parse_object(b.data, b.len, err);
     if (!obj || image_info_parse(obj, ret, err) < 0)
         return -EBADMSG;
+    /* The time of the last use is the file's own: image_store_touch() need not write the content
+     * anew. */
     ret->last_use_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
     return 0;
 }
@@ -284,6 +295,8 @@ int image_store_remove(struct image_store *s, const char *digest, struct error *
         return error_set(err, ERROR_INVALID, 0, "'%.80s' is not a digest", digest);
     if (fstatat(s->store, digest, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return not_found(digest, err);
+    /* After the rename the image is gone for all readers, even if deleting its files is
+     * interrupted: what is left of it lies in tmp and is swept at the next start. */
     int r = store_drop_names(s, digest);
     random_id(tmp, WORK_NAME_LEN);
     if (r == 0 && renameat(s->store, digest, s->tmp, tmp) < 0)

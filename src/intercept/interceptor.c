@@ -44,6 +44,8 @@ int interceptor_load_authorities(struct interceptor *i, struct error *err)
                      "this host has no certificate authorities (package ca-certificates)");
 }
 
+/* The secret exists in clear in this buffer and in the pair, and nowhere else: the buffer is
+ * wiped before it is freed, also on failure. */
 static int open_pair(struct interceptor *i, const uint8_t *key, const char *sealed, size_t len,
                      struct error *err)
 {
@@ -104,6 +106,8 @@ static int read_hosts(const char *texts, size_t len, struct pair_host *ret, size
     return 0;
 }
 
+/* The authority is bounded to the union of both lists by name constraints, so even a leaked key
+ * could impersonate no other host to this sandbox. */
 static int make_authority(struct interceptor *i, const struct intercept_start *start,
                           const char *texts, size_t len, struct error *err)
 {
@@ -147,6 +151,9 @@ int interceptor_open(struct interceptor *i, const struct intercept_start *start,
 
 /* --- serving */
 
+/* The gateway is another process of ours, but its records begin with what a sandbox wrote. A
+ * host must therefore be in the one form that target_parse_host() makes of it, or a comparison
+ * with the hosts of a pair could be fooled by spelling. */
 static bool record_is_good(const struct intercept_connection *c, size_t size)
 {
     struct target t;
@@ -180,6 +187,8 @@ static void on_gateway_ready(struct epoll_watch *w, uint32_t ready)
                                                   .server = fd_steal(&fds[1]),
                                                   .verdict = fd_steal(&fds[2]),
                                                   .rules = fds[3]});
+    /* The ones that connection_start() took are -1 by now. All others are closed, so that a refused
+     * connection ends for both of its sides. */
     for (size_t k = 0; k < FD_PASS_MAX; k++)
         fd_close(&fds[k]);
 }

@@ -82,6 +82,8 @@ static void forget_call(struct keeper_call *call)
     free(call);
 }
 
+/* The keeper may have answered already. Its record then finds no call under this id and is
+ * dropped; ids are never used twice. */
 void keeper_call_cancel(struct keeper_call *call)
 {
     if (!call)
@@ -92,6 +94,7 @@ void keeper_call_cancel(struct keeper_call *call)
 
 /* --- in */
 
+/* The call is forgotten first, because on_done may start another one, or close the client. */
 static void call_finish(struct keeper_call *call, json_t *result, const struct error *err)
 {
     const struct keeper_handlers *handlers = call->handlers;
@@ -129,6 +132,8 @@ static void on_failed(struct keeper_call *call, const json_t *failure)
     call_finish(call, NULL, &err);
 }
 
+/* Only the control plane knows which images sandboxes run from, so the keeper asks it before it
+ * evicts any. */
 static void on_full(struct keeper_client *c, struct keeper_call *call)
 {
     struct error err = {0};
@@ -196,6 +201,8 @@ struct keeper_client *keeper_client_new(uv_loop_t *loop, int sock, uint64_t gene
 {
     struct keeper_client *c = new0(struct keeper_client);
     c->sock = sock;
+    /* The keeper outlives a control plane. Ids begin with the generation, so that an answer to
+     * an earlier control plane is never taken for one to this. */
     c->next_id = (int64_t)((generation & 0x7fffff) << 32) + 1;
     c->calls = map_new();
     fd_set_nonblock(sock, true);

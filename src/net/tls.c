@@ -39,6 +39,8 @@ static void on_record(int sent, int version, int type, const void *data, size_t 
 
 static const unsigned char alpn_http11[] = "\x08http/1.1";
 
+/* A client that offers only other protocols is served all the same, without ALPN: HTTP/1.1 is
+ * what it gets then, and what old clients expect. */
 static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *outlen,
                    const unsigned char *in, unsigned inlen, void *arg)
 {
@@ -86,6 +88,8 @@ static int use_certificates(SSL_CTX *ctx, const char *pem, struct error *err)
 static int use_key(SSL_CTX *ctx, const char *pem, struct error *err)
 {
     BIO *bio = BIO_new_mem_buf(pem, -1);
+    /* With an empty passphrase an encrypted key fails to load. Without this argument OpenSSL
+     * would ask for the passphrase on the terminal, and the daemon would hang at its start. */
     static char no_passphrase[] = "";
     EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, no_passphrase) : NULL;
     int r = 0;
@@ -137,6 +141,7 @@ struct tls *tls_new(struct tls_context *ctx)
     t->out = BIO_new(BIO_s_mem());
     if (!t->ssl || !t->in || !t->out)
         abort();
+    /* An empty input means "more comes later", not the end of the stream. */
     BIO_set_mem_eof_return(t->in, -1);
     SSL_set_bio(t->ssl, t->in, t->out);
     SSL_set_accept_state(t->ssl);
@@ -159,6 +164,9 @@ int tls_feed(struct tls *t, const char *data, size_t len)
     return 0;
 }
 
+/* -EAGAIN is for a record that carried no data while more records wait: the caller asks again at
+ * once, because no event of the socket will follow for bytes that are here already.
+ * TLS_EMPTY_MAX bounds how often a peer can do that. */
 ssize_t tls_read(struct tls *t, char *buf, size_t size)
 {
     unsigned empty = t->empty;
@@ -176,6 +184,8 @@ ssize_t tls_read(struct tls *t, char *buf, size_t size)
     return e == SSL_ERROR_ZERO_RETURN ? -ESHUTDOWN : -EPROTO;
 }
 
+/* The output BIO grows as needed, so a write never waits; what limits it is the connection's own
+ * queue (conn-io.c). */
 int tls_write(struct tls *t, const char *data, size_t len)
 {
     while (len) {

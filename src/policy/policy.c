@@ -57,6 +57,8 @@ static int parse_list(const json_t *obj, const char *name, char ***ret, struct e
     return r < 0 ? r : 0;
 }
 
+/* A number is in nanoseconds, because that is how Go's time.Duration arrives as JSON; a text is
+ * a duration as people write it. */
 static int parse_timeout(const json_t *obj, int64_t *ret, struct error *err)
 {
     const char *key;
@@ -148,6 +150,8 @@ int policy_parse(const json_t *json, struct policy *ret, struct error *err)
     return 0;
 }
 
+/* policy_parse() reads stored policies, too, which may have been written under another limit.
+ * Only what a caller sends is held to this one. */
 int policy_parse_request(const json_t *json, struct policy *ret, struct error *err)
 {
     struct policy p;
@@ -200,6 +204,8 @@ static bool list_contains(char *const *list, const char *item)
     return false;
 }
 
+/* An empty list is no limit. A tool without any capability fits no list
+ * that has one: the caller has listed what it wants, and this is not in it. */
 static int check_capabilities(const struct policy *p, unsigned caps, struct error *err)
 {
     static const struct {
@@ -229,6 +235,8 @@ int policy_check_tool(const struct policy *p, const char *tool, unsigned caps, s
     return 0;
 }
 
+/* A host that cannot be parsed is refused wherever there is a list. A list with an entry that is
+ * no host is an error of the policy and never a match. */
 int policy_check_host(const struct policy *p, const char *host, uint16_t port, struct error *err)
 {
     struct rule_list rules = {0};
@@ -246,6 +254,8 @@ int policy_check_host(const struct policy *p, const char *host, uint16_t port, s
     return allowed ? 0 : error_set(err, ERROR_DENIED, 0, "host not allowed");
 }
 
+/* NULL means that paths are not narrowed at all, which an empty list is not. The working
+ * directory counts as allowed, or a command could not start in it. */
 char **policy_paths(const struct policy *p)
 {
     size_t n = strv_length(p->allowed_paths);

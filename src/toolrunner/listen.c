@@ -62,6 +62,8 @@ static void __attribute__((noreturn)) lines_child(struct runner *r, int fd)
     _exit(0);
 }
 
+/* A connection beyond LISTEN_LINES_MAX is closed by the caller: a guest must not be able to make
+ * the runner fork without limit. */
 static void listener_fork_lines(struct listener *l, int fd)
 {
     for (size_t i = 0; i < LISTEN_LINES_MAX; i++) {
@@ -87,6 +89,9 @@ bool listener_on_exit(struct listener *l, int pid)
     return false;
 }
 
+/* The first byte is only peeked at, because the code that serves the connection reads the stream
+ * from its beginning. The watch is taken off before the descriptor changes hands: epoll would go
+ * on to report it to a watch that is freed. */
 static void on_waiting_ready(struct epoll_watch *watch, uint32_t ready)
 {
     struct waiting *w = container_of(watch, struct waiting, watch);
@@ -111,6 +116,8 @@ static void on_listener_ready(struct epoll_watch *watch, uint32_t ready)
     struct listener *l = container_of(watch, struct listener, watch);
     (void)ready;
     int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    /* Out of descriptors or memory. The socket stays readable, so without a pause this would
+     * spin. */
     if (fd < 0) {
         epoll_watch_set(&l->runner->loop, watch, 0);
         epoll_timer_set_us(&l->runner->loop, &l->retry, LISTEN_RETRY_MS * 1000);
@@ -119,6 +126,8 @@ static void on_listener_ready(struct epoll_watch *watch, uint32_t ready)
     listener_take(l, fd);
 }
 
+/* The oldest connection that has said nothing makes room for a new one, so that silent clients
+ * cannot keep others out. */
 void listener_take(struct listener *l, int fd)
 {
     fd_set_nonblock(fd, true);

@@ -59,6 +59,8 @@ void runner_reap(struct runner *r)
         kill(getpid(), SIGCHLD); /* which brings us back in the next turn */
 }
 
+/* The first signal asks commands to end and starts the grace period; a second one during it ends
+ * the runner at once. */
 static void runner_shut_down(struct runner *r)
 {
     if (epoll_timer_is_set(&r->shutdown)) {
@@ -96,6 +98,9 @@ static void on_channel_ready(struct epoll_watch *w, uint32_t ready)
     int fds[FD_PASS_MAX];
     char byte;
     (void)ready;
+    /* A message whose descriptor finds no free number is lost with it. The spare number is given
+     * up for the receive and taken again afterwards, so that commands that use up all
+     * descriptors cannot lock the control plane out. */
     fd_close(&r->spare_fd);
     ssize_t n = fd_recv_msg(w->fd, &byte, 1, fds);
     if (n <= 0 && n != -EAGAIN && n != -EMSGSIZE)
@@ -109,6 +114,7 @@ static void on_channel_ready(struct epoll_watch *w, uint32_t ready)
     r->spare_fd = fcntl(r->null_fd, F_DUPFD_CLOEXEC, 3);
 }
 
+/* Without a dialer, channel or listener no other connection can ever come, so the runner ends. */
 void runner_on_disconnect(struct runner *r)
 {
     if (r->dialer.path)
@@ -205,6 +211,9 @@ static int runner_act(const struct runner_config *c)
     return getppid() == parent ? 0 : -ESRCH;
 }
 
+/* The order matters. Groups and ids change while the runner may still change them. A change of ids
+ * also resets whether the process is dumpable, so that is cleared after it; and the filter comes
+ * last, because it would refuse these calls. */
 static int runner_protect(struct runner *r)
 {
     bool walled = r->config.pid1 || r->config.rules_fd >= 0;
@@ -270,6 +279,8 @@ void runner_init_state(struct runner *r, const struct runner_config *config)
 
 int runner_init(struct runner *r, const struct runner_config *config, const char **ret_what)
 {
+    /* Rights go first, before anything is opened. The signal mask is set before any connection
+     * can ask for a command, so that no child's end is missed. */
     static const struct {
         const char *what;
         int (*run)(struct runner *r);

@@ -194,6 +194,11 @@ static pid_t spawn_forked(struct spawn_plan *p)
     return pid;
 }
 
+/* There are three ways, from the cheapest on. A plain program shares the runner's memory until
+ * execve() and is not waited for: its plan is copied into a slot. One that needs more than raw
+ * calls shares the memory too, but the runner waits until it has left it. Where the host would
+ * let a process that has changed its user look into shared memory (fs.suid_dumpable), the memory
+ * is copied by fork(). */
 static pid_t spawn_program(struct spawn_plan *p)
 {
     struct spawn_plan *copy;
