@@ -87,6 +87,8 @@ static void request_free(struct api_request *req)
     free(req);
 }
 
+/* The connection now belongs to the caller, which goes on after this request is freed: neither
+ * the abort nor the data may lead back to it. */
 struct http_request *api_take(struct api_request *req)
 {
     struct http_request *http = req->http;
@@ -101,6 +103,8 @@ struct weak *api_later(struct api_request *req)
     return weak_ref(&req->weak, req);
 }
 
+/* The client of an idempotent request may have left (http is NULL); its answer is still counted
+ * and kept. */
 static void request_respond(struct api_request *req, int status, const char *type, const char *text,
                             size_t len)
 {
@@ -179,6 +183,8 @@ void api_fail(struct api_request *req, const struct error *err)
     api_reply(req, status, api_error_body(req->route->style, err));
 }
 
+/* Errors that the HTTP server finds itself, before there is a route: they get the native form,
+ * because which contract the client speaks is not known yet. */
 size_t api_format_error(int status, const char *message, char *out, size_t size)
 {
     struct error err = {0};
@@ -197,6 +203,9 @@ size_t api_format_error(int status, const char *message, char *out, size_t size)
     return b.len;
 }
 
+/* A caller that sees everything still finds its own sandboxes first: aliases are unique per
+ * owner, so another owner's alias must not hide its own. To a caller that may not see a sandbox
+ * there is none, and the answer is the same as for an id that never existed. */
 struct sandbox *api_lookup_sandbox(struct api_request *req, const char *id_or_alias)
 {
     struct manager *m = req->services->manager;
@@ -238,6 +247,8 @@ struct exec *api_find_exec(struct api_request *req, struct sandbox *sb)
 
 /* --- before the handler */
 
+/* An id of the caller's goes into logs and answers, so it must be short and printable; anything
+ * else is replaced and not refused, since the id matters less than the request. */
 static void set_request_id(struct api_request *req)
 {
     const char *given = http_request_header(req->http, "X-Request-Id");
@@ -307,6 +318,7 @@ static void call_handler(struct api_request *req)
         return;
     }
     http_request_on_abort(req->http, on_abort, req);
+    /* Changes that the handler makes are recorded as this key's. */
     struct manager *manager = req->services->manager;
     manager_set_actor(manager, req->who->key);
     req->route->handle(req);
@@ -355,6 +367,9 @@ static const char *find_holder(const struct api_request *req)
     return *key ? key : req->who->address;
 }
 
+/* The order bounds what a caller without rights costs: who it is, then its share of connections,
+ * then its rate, and only then its role. A page of another origin is let in by its key alone,
+ * since any page could otherwise speak with the rights of a caller that needs no key. */
 static int check_caller(struct api_request *req, const char *page, struct error *err)
 {
     int r = req->route->flags & ROUTE_PORT ? traffic_identify(req, err) : 0;
@@ -486,6 +501,8 @@ void api_on_request(struct http_request *http, void *data)
     bool found = req->route;
     if (!found)
         req->route = route_find_none(http_request_path(http));
+    /* Access is checked before the path is answered for: a caller without a key must not learn
+     * which paths exist. */
     if (check_access(req, &err) < 0) {
         access_audit_refused(&api->access, req, &err);
         request_refuse(req, &err);

@@ -52,6 +52,8 @@ static int copy_attribute(struct copier *c, int from, int to, const char *key, s
     return rootfs_set_xattr(&c->root, to, c->path, key, c->chunk, (size_t)n, err);
 }
 
+/* Only user.* is copied. Attributes of security and system would carry rights or labels of this
+ * host into the image, and a list too long for the buffer counts as none. */
 static int copy_attributes(struct copier *c, int from, int to, struct error *err)
 {
     char list[4096];
@@ -83,6 +85,9 @@ static int copy_content(struct copier *c, int from, int to, struct error *err)
     return r;
 }
 
+/* The directory is live: its entry may have become a fifo or a link since it was listed.
+ * O_NONBLOCK keeps a fifo from blocking the open, and what is not a regular file any more is
+ * refused. */
 static int copy_file(struct copier *c, int at, const char *base, struct error *err)
 {
     struct stat st;
@@ -144,6 +149,7 @@ static int copy_subdir(struct copier *c, int at, const char *base, unsigned dept
     const struct rootfs_meta m = meta_of(&st);
     int r = copy_attributes(c, from, to, err);
     fd_close(&to); /* one descriptor a level */
+    /* Other file systems stay out: a mount below the directory becomes an empty directory. */
     if (r == 0 && st.st_dev == c->dev)
         r = copy_dir(c, from, depth + 1, err);
     if (r == 0)

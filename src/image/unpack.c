@@ -68,6 +68,9 @@ static int write_at(int fd, const char *data, size_t len, uint64_t offset)
     return 0;
 }
 
+/* libarchive gives a sparse file as pieces with offsets. Each must lie inside the size that was
+ * counted against the limits, or an archive could write more than it has announced; a hole at
+ * the end is made by the truncation. */
 static int copy_content(struct unpacker *u, int fd, uint64_t size, struct error *err)
 {
     const void *data;
@@ -86,6 +89,8 @@ static int copy_content(struct unpacker *u, int fd, uint64_t size, struct error 
     return r;
 }
 
+/* The size is counted before anything is written, so that an archive that promises too much is
+ * refused without filling the disk. */
 static int make_file(struct unpacker *u, struct error *err)
 {
     int64_t size = archive_entry_size(u->entry);
@@ -159,6 +164,8 @@ static const char *find_whiteout_dir(const char *name)
     return NULL;
 }
 
+/* A whiteout says what lower layers have and this one has not. It hides only what came before
+ * this layer, and never leads out of the directory that it stands in. */
 static int apply_whiteout(struct unpacker *u, char *base, struct error *err)
 {
     if (!strcmp(base, OPAQUE)) {
@@ -176,6 +183,8 @@ static int apply_whiteout(struct unpacker *u, char *base, struct error *err)
     return rootfs_hide(&u->root, u->name, err);
 }
 
+/* The entry is counted first, also where it is left out below: an archive of millions of
+ * whiteouts must meet the limit as well. */
 static int unpack_entry(struct unpacker *u, const char *raw_name, struct error *err)
 {
     int r = rootfs_count_entry(&u->root, err);

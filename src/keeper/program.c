@@ -34,6 +34,8 @@ static const char *const places[] = {"/usr/local/bin", "/usr/bin", "/bin", "/usr
 
 /* --- in the child */
 
+/* Becoming root again is tried on purpose: if that worked, the change of user has not taken
+ * effect, and the program must not run. */
 static int become_nobody(const struct worker *w)
 {
     uid_t id = KEEPER_USER_ID;
@@ -54,6 +56,8 @@ static int limit_resources(const struct worker *w, const struct program *p)
     return 0;
 }
 
+/* A path that is not there needs no rule. Rights that this kernel does not know were taken out
+ * of `refused`, and a rule may not name them. */
 static int allow_path(int ruleset, const struct landlock_rights *refused, const char *path,
                       uint64_t rights)
 {
@@ -118,6 +122,8 @@ static void become_program(const struct worker *w, const struct program *p, pid_
         _exit(EXIT_CONFINED);
     if (dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
         _exit(EXIT_CONFINED);
+    /* PATH is not asked: the program comes from the host's own directories or not at all. An
+     * execve() that fails falls through to the next place. */
     fd_close_from(3);
     for (size_t i = 0; i < ELEMENTS(places); i++) {
         char path[64];
@@ -141,6 +147,8 @@ static void keep_tail(struct strbuf *b, const char *data, size_t len)
     strbuf_append(b, data, len);
 }
 
+/* Too much output is an error, because half an answer could be mistaken for a whole one; of
+ * complaints the end is kept. */
 static int drain_pipe(int *fd, struct strbuf *b, bool tail)
 {
     char chunk[16384];
@@ -199,6 +207,8 @@ int program_run(struct worker *w, struct program *p, struct error *err)
     _cleanup_close_ int out_fd = out[0], err_fd = complaints[0];
     if (pid < 0)
         return error_set(err, ERROR_UNAVAILABLE, fork_errno, "start %s", p->argv[0]);
+    /* The wait is for both pipes to close and not for the process, which may end while its last
+     * output is still in them. A failure ends the program before it is waited for. */
     int r = watch_until_closed(w, p, &out_fd, &err_fd, err);
     if (r < 0)
         kill(pid, SIGKILL);

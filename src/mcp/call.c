@@ -104,6 +104,8 @@ void call_cancel(struct mcp_call *call)
     session_unref(s);
 }
 
+/* Every call is answered once, here. A cancelled one is answered with nothing, which tells its
+ * outlet that no answer will come. The session goes last: it may be held by this call alone. */
 static void call_end(struct mcp_call *call, const char *text, size_t len)
 {
     assert(list_empty(&call->asks));
@@ -155,6 +157,8 @@ void mcp_call_finish(struct mcp_call *call, json_t *result)
     _cleanup_json_ json_t *taken = result;
     _cleanup_strbuf_ struct strbuf text =
         STRBUF_INIT(call->session->mcp->o.config.max_answer_bytes);
+    /* A wrong or oversized result becomes an error of the protocol, so that the client is not
+     * left waiting. */
     if (check_output(call, taken, &err) < 0) {
         log_error("mcp: the result of %s is wrong: %s", call->tool->tool->name, err.message);
         call_fail(call, RPC_INTERNAL_ERROR, "the tool's result does not match its output schema");
@@ -214,6 +218,8 @@ bool mcp_call_wants_progress(const struct mcp_call *call)
     return call->progress_token && !call->cancelled;
 }
 
+/* MCP requires that progress grows, and a slow reader loses reports rather than making them
+ * queue up. */
 void mcp_call_progress(struct mcp_call *call, double done, double total, const char *message)
 {
     if (!mcp_call_wants_progress(call) || done <= call->progress ||
@@ -229,6 +235,7 @@ void mcp_call_progress(struct mcp_call *call, double done, double total, const c
     outlet_notify(call->outlet, "notifications/progress", params);
 }
 
+/* Left out when the reader is slow, as progress is: a tool must not be held up by its own log. */
 void mcp_call_log(struct mcp_call *call, enum mcp_level level, const char *logger,
                   const char *message)
 {

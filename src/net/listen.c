@@ -85,6 +85,8 @@ static int refuse_address(const char *address, struct error *err)
                      "listen on '%s'", address);
 }
 
+/* [::] takes IPv4 as well, as people expect of it. A single IPv6 address does not: that would
+ * open addresses which were not named. */
 static int bind_tcp(const struct sockaddr *sa, socklen_t len, const char *address,
                     struct error *err)
 {
@@ -143,6 +145,8 @@ static int split_address(const char *address, char host[256], uint16_t *ret_port
     return 0;
 }
 
+/* A host without IPv6 has the wildcard of IPv4 only. An address in use is no reason to try it:
+ * the error of the first attempt is the one that helps. */
 static int bind_any(uint16_t port, const char *address, struct error *err)
 {
     struct sockaddr_in6 six = {

@@ -46,6 +46,8 @@ static int on_field(llhttp_t *p, const char *at, size_t len)
     return 0;
 }
 
+/* llhttp may hand over one value in several pieces, but the head is in one buffer, so that the
+ * pieces adjoin and only the length grows. */
 static int on_value(llhttp_t *p, const char *at, size_t len)
 {
     struct head *h = p->data;
@@ -97,6 +99,8 @@ static enum http_method method_of(uint8_t m)
     }
 }
 
+/* In place, in the input buffer: each NUL goes over the colon or the line's end, which are not
+ * needed any more. */
 static void terminate_fields(struct head *h)
 {
     for (size_t i = 0; i < h->req->n_fields; i++) {
@@ -131,6 +135,8 @@ static bool is_known_coding(const char *s, size_t len)
 }
 
 /* Returns false for a coding that does not exist. */
+/* Every list member is looked at, because "gzip, chunked" and "chunked, gzip" frame a body
+ * differently, and a proxy in front may understand only one of them. */
 static bool gather_codings(struct facts *f, const char *value)
 {
     for (;;) {
@@ -198,6 +204,8 @@ static bool gather_facts(struct http_request *req, struct facts *f)
     return true;
 }
 
+/* Digits and nothing else: strtoull() would take a sign, leading spaces and an overflow, which
+ * another reader of the same bytes may understand differently. */
 static int parse_length(const char *text, uint64_t *ret)
 {
     uint64_t n = 0;
@@ -212,6 +220,8 @@ static int parse_length(const char *text, uint64_t *ret)
     return 0;
 }
 
+/* Where two fields disagree about where the body ends, a proxy and this server could take the
+ * same bytes for different requests (request smuggling). So each doubt is a refusal. */
 static int check_framing(struct http_request *req, const struct facts *f, const char **ret_message)
 {
     *ret_message = "a request has one Content-Length";

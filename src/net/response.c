@@ -64,6 +64,8 @@ static const char *reason_of(int status)
     return "Status";
 }
 
+/* A handler cannot set Connection by itself, because whether the connection goes on is decided
+ * in one place, decide_close(). */
 void http_response_header(struct http_request *req, const char *name, const char *value)
 {
     if (!strcasecmp(name, "Connection")) {
@@ -226,6 +228,8 @@ void http_respond_begin_sized(struct http_request *req, int status, const char *
     respond_begin(req, status, content_type, &length);
 }
 
+/* The data is queued in any case. False means that the queue is over its limit: the caller stops
+ * and waits for on_drain. */
 bool http_write(struct http_request *req, const char *data, size_t len)
 {
     struct conn *c = req->conn;
@@ -254,6 +258,8 @@ void http_respond_end(struct http_request *req)
     request_set_answered(req);
 }
 
+/* Once the head is out, the only way left to say that the answer is not whole is to reset the
+ * connection. */
 void http_respond_abort(struct http_request *req)
 {
     req->answer = ANSWER_DONE;
