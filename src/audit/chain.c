@@ -48,6 +48,9 @@ static void put_u64(uint8_t *p, uint64_t v)
     memcpy(p, &v, sizeof(v));
 }
 
+/* The number and the length are hashed before the bytes, so that no two records with their
+ * places can be written as the same input. A copy of the prepared context is cheaper than
+ * looking the algorithm up for every record. */
 void audit_hash(struct audit_hasher *h, const uint8_t prev[CHECKPOINT_HASH_SIZE], uint64_t seq,
                 const char *line, size_t len, const char *more, size_t more_len,
                 uint8_t ret[CHECKPOINT_HASH_SIZE])
@@ -89,6 +92,7 @@ static void hash_short(char *const *argv, const void *data, size_t len,
     sha256_final(&s, ret);
 }
 
+/* The NUL behind each argument is hashed as well: {"a", "b"} and {"ab"} must differ. */
 static void hash_argv(char *const *argv, uint8_t ret[CHECKPOINT_HASH_SIZE])
 {
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
@@ -185,6 +189,8 @@ bool audit_key_verifies(const struct audit_key *k, const struct checkpoint *c)
     return signature_verifies(k, c, c->signature);
 }
 
+/* The new key signs the same statement itself. A key can therefore not be named as a successor
+ * without the agreement of its holder. */
 bool audit_key_takes_over(const struct audit_key *k, const struct checkpoint *c)
 {
     return checkpoint_changes_key(c) && audit_key_is(k, c->new_key) &&
@@ -197,6 +203,8 @@ bool audit_key_takes_over(const struct audit_key *k, const struct checkpoint *c)
 #define HASH_END   "\"}"
 #define HASH_CHARS ((size_t)2 * CHECKPOINT_HASH_SIZE)
 
+/* The hash becomes the last member of the record's own object: the closing brace is cut off, and
+ * the hash brings it back. A reader of plain JSON sees one more member. */
 int audit_line_format(struct strbuf *out, const char *record, size_t len,
                       const uint8_t hash[CHECKPOINT_HASH_SIZE])
 {

@@ -209,6 +209,8 @@ int audit_export_page(struct sqlite3 *db, uint64_t *since, uint64_t until, size_
         bool checkpoint = checkpoint_is_next(&m);
         if (checkpoint ? m.checkpoint.seq >= until : m.record.seq > until)
             break;
+        /* A page ends before a record and never between a record and its checkpoint, so that the
+         * next page can go on from a record's number alone. */
         if (!checkpoint && out->len >= max) {
             merge_close(&m);
             return 1;

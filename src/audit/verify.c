@@ -108,6 +108,8 @@ bool audit_verify_start(struct audit_verifier *v, uint64_t base_seq,
     return meet_known(v);
 }
 
+/* A search for the two members is enough: both are written by us in this form, and a record in
+ * which a caller's text contains them has the quotes escaped. */
 static bool tells_key_change(const char *record, size_t len)
 {
     static const char kind[] = "\"kind\":\"key_change\"", what[] = "\"what\":\"signing key\"";
@@ -142,6 +144,8 @@ bool audit_verify_record(struct audit_verifier *v, const char *record, size_t le
 
 /* --- whose signature it is */
 
+/* Of all keys that sign, only those that the caller brought count as proof. A key that the
+ * export itself names proves no more than that the export is consistent. */
 static bool is_given(const struct audit_verifier *v, const struct audit_key *k)
 {
     bool given = k == v->key && v->key_origin == AUDIT_KEY_GIVEN;
@@ -164,6 +168,8 @@ static const struct audit_key *find_signer(const struct audit_verifier *v,
     return v->learned && audit_key_verifies(v->learned, c) ? v->learned : NULL;
 }
 
+/* Segments tell which key vouches for which records, and on what grounds, so that a reader of
+ * the result can see from where on an older key is the only witness. */
 static void sign_segment(struct audit_verifier *v, uint64_t seq)
 {
     struct audit_segment *s = v->n_segments ? &v->segments[v->n_segments - 1] : NULL;
@@ -227,6 +233,8 @@ static bool check_replaced(struct audit_verifier *v, const struct checkpoint *c,
     return true;
 }
 
+/* Without a checkpoint that hands over, a change of the key is accepted only if a record tells of
+ * it. */
 static bool check_signer(struct audit_verifier *v, const struct checkpoint *c)
 {
     const struct audit_key *by = find_signer(v, c);
@@ -353,6 +361,8 @@ static bool parse_header(const char *line, size_t len, struct audit_header *ret)
     if (first && (left < 2 || !hex_parse(first + strlen(FIRST_KEY), left - 2, ret->first_key,
                                          sizeof(ret->first_key))))
         return false;
+    /* Written again it must be the same bytes. That way the header has one spelling, and nothing
+     * can be hidden in what sscanf() skips. */
     return audit_header_format(ret, again) == len && memcmp(again, line, len) == 0;
 }
 

@@ -134,6 +134,8 @@ static int read_status_line(struct http_head *h, struct text line)
     return 0;
 }
 
+/* A name must be a token right up to its colon. A space before the colon is refused by that,
+ * which some readers drop and others make part of the name. */
 static int read_header(struct http_head *h, struct text line)
 {
     struct http_header header;
@@ -187,6 +189,7 @@ int http_head_find_once(struct http_head *h, const char *name, const struct http
     return 0;
 }
 
+/* Fifteen digits are more than any body, and fit the number without a check for overflow. */
 int http_head_find_length(struct http_head *h, const struct http_header **ret_length, uint64_t *ret)
 {
     int status = http_head_find_once(h, "Content-Length", ret_length);
@@ -204,6 +207,7 @@ int http_head_find_length(struct http_head *h, const struct http_header **ret_le
     return 0;
 }
 
+/* Such a header is for the next hop only: a party between two others takes it out. */
 bool http_head_is_named_by_connection(const struct http_head *h, struct text name)
 {
     for (size_t i = 0; i < h->n_headers; i++) {
@@ -232,6 +236,8 @@ static bool is_header(struct text name, const char *wanted)
     return !wanted[name.len];
 }
 
+/* Some frameworks let these headers replace the method or the path of a request. A rule about
+ * methods and paths would then have decided on another request than the server serves. */
 bool http_head_has_override(const struct http_head *h)
 {
     static const char *const names[] = {"x-http-method-override", "x-http-method",

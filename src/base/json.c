@@ -74,6 +74,7 @@ json_t *json_parse(const char *data, size_t len, struct error *err)
     return parse_text(data, len, JSON_REJECT_DUPLICATES, SIZE_MAX, err);
 }
 
+/* Duplicate keys are taken here: this is for texts whose writer we do not hold to our rules. */
 json_t *json_parse_any(const char *data, size_t len, struct error *err)
 {
     return parse_text(data, len, JSON_ALLOW_NUL, SIZE_MAX, err);
@@ -111,6 +112,8 @@ json_t *json_parse_answer(const char *data, size_t len, struct error *err)
     return parse_object(data, len, JSON_ALLOW_NUL, SIZE_MAX, err);
 }
 
+/* null means the same as a member that is missing, as in the Go and Python clients that leave
+ * fields unset. */
 static json_t *find_member(const json_t *obj, const char *key)
 {
     json_t *v = json_object_get(obj, key);
@@ -239,6 +242,8 @@ int json_member_strv(const json_t *obj, const char *key, size_t max_items, char 
     return 1;
 }
 
+/* One replacement character for each byte that fits nowhere, so that the length of the damage
+ * stays visible and the next valid character is found. */
 json_t *json_string_from_bytes(const char *data, size_t len, bool *ret_lossy)
 {
     *ret_lossy = false;
@@ -268,6 +273,7 @@ json_t *json_message(const char *text)
     return json_string_from_bytes(text, strlen(text), &lossy);
 }
 
+/* name is in lower case and has no underscores, so only the key is folded. */
 bool json_key_is(const char *key, const char *name)
 {
     for (;; key++, name++) {

@@ -44,6 +44,8 @@ static int limit_memory(void)
 #endif
 }
 
+/* A source that is a directory may be read below; any other is a descriptor that is open
+ * already, which Landlock does not ask about. */
 static int refuse_files(const struct unpacker_task *t)
 {
     struct stat st;
@@ -57,6 +59,7 @@ static int refuse_files(const struct unpacker_task *t)
     return r == 0 ? landlock_restrict(ruleset) : r;
 }
 
+/* The filter comes last: it would refuse the calls that the other walls are made with. */
 static int confine_unpacker(const struct unpacker_task *t, struct error *err)
 {
     int r = limit_memory();
@@ -145,6 +148,9 @@ static int refuse_nonsense(struct error *err)
     return error_set(err, ERROR_INTERNAL, EPROTO, "the unpacker says what no unpacker says");
 }
 
+/* Records come from a process that may be under the archive's control, so every number is
+ * checked before it is used as an index, a size or an error code. 1 means that the result is
+ * there. */
 static int on_record(struct worker *w, const struct unpacker_record *r, struct error *err)
 {
     if (r->type == UNPACKER_PROGRESS) {

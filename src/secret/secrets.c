@@ -104,6 +104,8 @@ static struct entry *find_entry(const struct secrets *s, const char *owner, cons
     return NULL;
 }
 
+/* The operator's come first, so that a caller cannot put its own in place of one that others
+ * rely on. */
 const struct secret *secrets_find(const struct secrets *s, const char *owner, const char *name)
 {
     const struct entry *e = find_entry(s, NULL, name);
@@ -235,6 +237,8 @@ static void change_end(struct change *c, const struct error *err)
     free(c);
 }
 
+/* The entry is looked for by its key, because it may have been replaced or removed while the row
+ * was written. */
 static void on_put(void *data, const struct error *err)
 {
     struct change *c = data;
@@ -260,6 +264,8 @@ static void put_row(struct secrets *s, struct entry *e, bool added, store_done_f
               change_new(s, key, added, on_durable, data));
 }
 
+/* A row that could not be deleted would come back at the next start as a secret that works. It
+ * is kept in mind and deleted later, unless a new secret has taken the row over. */
 static void on_deleted(void *data, const struct error *err)
 {
     struct change *c = data;
@@ -313,6 +319,8 @@ static void load_row(void *data, const char *key, const char *body, size_t len)
 
 /* --- opening */
 
+/* The secrets themselves were sealed before this process existed; here only hosts are read from
+ * the configuration again. Both lists have the same order and names, or the hand-over is broken. */
 static int add_operators(struct secrets *s, const struct secrets_config *c, struct error *err)
 {
     char **sealed = c->sealed;

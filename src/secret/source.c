@@ -50,6 +50,7 @@ static int take_value(struct pair *p, const char *data, size_t len, struct error
     return pair_set_value(p, data, len, err);
 }
 
+/* The buffer had the secret in clear, so it is wiped before it is freed. */
 static int read_file(struct pair *p, const char *path, struct error *err)
 {
     struct strbuf text = STRBUF_INIT(PAIR_VALUE_MAX + 2);
@@ -72,6 +73,8 @@ static int read_variable(struct pair *p, const char *name, struct error *err)
     return pair_set_value(p, value, strlen(value), err);
 }
 
+/* systemd hands credentials over in a directory. A name with a slash or a leading dot could lead
+ * out of it. */
 static int read_credential(struct pair *p, const char *name, struct error *err)
 {
     const char *dir = getenv("CREDENTIALS_DIRECTORY");

@@ -61,6 +61,8 @@ struct shell_command *shell_add(struct shell_build *b, int depth)
     return c;
 }
 
+/* The mark that reaches furthest wins: a rule that names the words up to an earlier one would
+ * otherwise be taken to know this one as well. */
 void shell_mark(struct shell_command *c, const char *why, size_t word)
 {
     if (c->opaque && c->opaque_word >= word)
@@ -112,6 +114,7 @@ struct shell_command *shell_add_inner(struct shell_build *b, size_t outer, size_
     struct shell_command *c = shell_add(b, depth);
     if (!c)
         return NULL;
+    /* Fetched again by its index: shell_add() may have moved the array. */
     const struct shell_command *o = &b->out->commands[outer];
     for (size_t i = first; i < o->n_words; i++) {
         struct shell_word w = shell_word_copy(&o->words[i]);
@@ -128,6 +131,8 @@ struct shell_command *shell_add_inner(struct shell_build *b, size_t outer, size_
     return c;
 }
 
+/* NULL where a word is not known or the line is too long: what cannot be read must not be taken
+ * for an empty script. */
 char *shell_join(const struct shell_command *c, size_t first)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SHELL_TEXT_MAX);
