@@ -260,10 +260,14 @@ static int verify_begin(struct audit_verifier *v, struct sqlite3 *db, uint64_t *
     uint64_t first;
     uint8_t first_key[CHECKPOINT_KEY_SIZE] = {0};
     int r = first_record(db, &first, err);
-    r = r < 0 ? r : each_key_change(db, INT64_MAX, take_first_key, first_key, err);
+    if (r < 0)
+        return r;
+    r = each_key_change(db, INT64_MAX, take_first_key, first_key, err);
+    if (r < 0)
+        return r;
     if (r > 0)
         audit_verifier_begin_with(v, first_key);
-    if (r >= 0 && first > 1)
+    if (first > 1)
         r = find_checkpoint(db, first - 2, first - 1, AUDIT_NEWEST_FIRST, &base, err);
     if (r < 0)
         return r;

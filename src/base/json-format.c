@@ -91,28 +91,39 @@ static int put_object(const json_t *value, struct strbuf *out, int depth)
     int r = strbuf_append(out, "{", 1);
     bool more = false;
     json_t *object = (json_t *)value;
-    for (void *i = json_object_iter(object); i && r >= 0; i = json_object_iter_next(object, i)) {
-        r = more ? strbuf_append(out, ",", 1) : 0;
-        r = r < 0 ? r
-                  : json_format_string(out, json_object_iter_key(i), json_object_iter_key_len(i));
-        r = r < 0 ? r : strbuf_append(out, ":", 1);
-        r = r < 0 ? r : put_value(json_object_iter_value(i), out, depth + 1);
-        more = true;
-    }
     if (r < 0)
         return r;
+    for (void *i = json_object_iter(object); i; i = json_object_iter_next(object, i)) {
+        r = more ? strbuf_append(out, ",", 1) : 0;
+        if (r < 0)
+            return r;
+        r = json_format_string(out, json_object_iter_key(i), json_object_iter_key_len(i));
+        if (r < 0)
+            return r;
+        r = strbuf_append(out, ":", 1);
+        if (r < 0)
+            return r;
+        r = put_value(json_object_iter_value(i), out, depth + 1);
+        if (r < 0)
+            return r;
+        more = true;
+    }
     return strbuf_append(out, "}", 1);
 }
 
 static int put_array(const json_t *value, struct strbuf *out, int depth)
 {
     int r = strbuf_append(out, "[", 1);
-    for (size_t i = 0, n = json_array_size(value); i < n && r >= 0; i++) {
-        r = i ? strbuf_append(out, ",", 1) : 0;
-        r = r < 0 ? r : put_value(json_array_get(value, i), out, depth + 1);
-    }
     if (r < 0)
         return r;
+    for (size_t i = 0, n = json_array_size(value); i < n; i++) {
+        r = i ? strbuf_append(out, ",", 1) : 0;
+        if (r < 0)
+            return r;
+        r = put_value(json_array_get(value, i), out, depth + 1);
+        if (r < 0)
+            return r;
+    }
     return strbuf_append(out, "]", 1);
 }
 

@@ -99,7 +99,9 @@ int layers_unpack(struct layers *l, int work_fd, struct meter *m, struct image_i
                   struct error *err)
 {
     int r = layers_verify(l, m, err);
-    _cleanup_close_ int rootfs = r < 0 ? r : layers_make_rootfs(work_fd, err);
+    if (r < 0)
+        return r;
+    _cleanup_close_ int rootfs = layers_make_rootfs(work_fd, err);
     if (rootfs < 0)
         return rootfs;
     for (size_t i = 0; r == 0 && i < l->count; i++)

@@ -479,7 +479,9 @@ static int open_sides(struct connection *c)
 {
     SSL_CTX *ctx = ca_find_context(c->owner->ca, c->host);
     int r = side_open(&c->client, ctx, c->client.watch.fd);
-    r = r < 0 ? r : side_open(&c->server, c->owner->servers, c->server.watch.fd);
+    if (r < 0)
+        return r;
+    r = side_open(&c->server, c->owner->servers, c->server.watch.fd);
     if (r < 0)
         return r;
     SSL_CTX_set_tlsext_servername_callback(ctx, on_server_name);

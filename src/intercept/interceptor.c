@@ -197,7 +197,9 @@ int interceptor_serve(struct interceptor *i, int sock)
 {
     list_init(&i->connections);
     int r = epoll_loop_init(&i->loop);
-    r = r < 0 ? r : fd_set_nonblock(sock, true);
+    if (r < 0)
+        return r;
+    r = fd_set_nonblock(sock, true);
     if (r < 0)
         return r;
     epoll_watch_init(&i->gateway, sock, on_gateway_ready);

@@ -33,13 +33,20 @@ static int mount_detached(const struct oci_overlay *o)
     _cleanup_close_ int fs = fsopen("overlay", FSOPEN_CLOEXEC);
     if (fs < 0)
         return -errno;
-    int r = set_option(fs, "source", "image");
-    r = r < 0 ? r : set_option(fs, "lowerdir", o->lower);
-    r = r < 0 ? r : set_option(fs, "upperdir", o->upper);
-    r = r < 0 ? r : set_option(fs, "workdir", o->work);
-    r = r < 0 ? r : set_option(fs, "userxattr", NULL);
-    if (r < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-        return r < 0 ? r : -errno;
+    const struct {
+        const char *name, *value;
+    } options[] = {{"source", "image"},
+                   {"lowerdir", o->lower},
+                   {"upperdir", o->upper},
+                   {"workdir", o->work},
+                   {"userxattr", NULL}};
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        int r = set_option(fs, options[i].name, options[i].value);
+        if (r < 0)
+            return r;
+    }
+    if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return -errno;
     int fd = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     return fd < 0 ? -errno : fd;
 }

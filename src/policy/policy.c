@@ -106,30 +106,40 @@ static int parse_network(const json_t *obj, struct policy *p, struct error *err)
 
 static int parse_members(const json_t *obj, struct policy *p, struct error *err)
 {
+    const struct {
+        const char *name;
+        char ***ret;
+    } lists[] = {{"allowedtools", &p->allowed_tools},
+                 {"allowedcaps", &p->allowed_caps},
+                 {"allowedpaths", &p->allowed_paths},
+                 {"envwhitelist", &p->env_whitelist}};
     const char *key, *text = NULL;
     int64_t memory = 0;
-    int r = parse_list(obj, "allowedtools", &p->allowed_tools, err);
-    if (r >= 0)
-        r = parse_list(obj, "allowedcaps", &p->allowed_caps, err);
-    if (r >= 0)
-        r = parse_list(obj, "allowedpaths", &p->allowed_paths, err);
-    if (r >= 0)
-        r = parse_list(obj, "envwhitelist", &p->env_whitelist, err);
-    if (r >= 0)
-        r = parse_network(obj, p, err);
-    if (r >= 0)
-        r = parse_timeout(obj, &p->timeout_ns, err);
-    if (r >= 0)
-        r = parse_int(obj, "memorylimit", &memory, err);
-    if (r >= 0)
-        r = parse_int(obj, "maxconcurrent", &p->max_concurrent, err);
-    if (r >= 0)
-        r = find_member(obj, "workdir", &key, err);
+    for (size_t i = 0; i < ELEMENTS(lists); i++) {
+        int r = parse_list(obj, lists[i].name, lists[i].ret, err);
+        if (r < 0)
+            return r;
+    }
+    int r = parse_network(obj, p, err);
+    if (r < 0)
+        return r;
+    r = parse_timeout(obj, &p->timeout_ns, err);
+    if (r < 0)
+        return r;
+    r = parse_int(obj, "memorylimit", &memory, err);
+    if (r < 0)
+        return r;
+    p->memory_bytes = (uint64_t)memory;
+    r = parse_int(obj, "maxconcurrent", &p->max_concurrent, err);
+    if (r < 0)
+        return r;
+    r = find_member(obj, "workdir", &key, err);
     if (r >= 0 && key)
         r = json_member_string(obj, key, &text, err);
-    p->memory_bytes = (uint64_t)memory;
+    if (r < 0)
+        return r;
     p->workdir = text && *text ? xstrdup(text) : NULL;
-    return r;
+    return 0;
 }
 
 int policy_parse(const json_t *json, struct policy *ret, struct error *err)
@@ -140,7 +150,9 @@ int policy_parse(const json_t *json, struct policy *ret, struct error *err)
         if (!json_is_object(json))
             return error_field(err, "policy", "'policy' must be an object");
         int r = policy_members_check(json, err);
-        r = r < 0 ? r : error_within(err, parse_members(json, &p, err), "policy");
+        if (r < 0)
+            return r;
+        r = error_within(err, parse_members(json, &p, err), "policy");
         if (r < 0) {
             policy_done(&p);
             return r;

@@ -165,12 +165,19 @@ static int row_parse(struct entry *e, const char *body, size_t len, struct error
     _cleanup_json_ json_t *row = json_parse_object(body, len, err);
     _cleanup_strv_ char **hosts = NULL;
     const char *sealed = NULL;
-    int r = row ? json_member_strv(row, "hosts", PAIR_HOSTS_MAX, &hosts, err) : -EINVAL;
-    r = r < 0 ? r : json_member_string(row, "sealed", &sealed, err);
-    for (char **h = hosts; r >= 0 && h && *h; h++)
-        r = pair_add_host(&e->secret.pair, *h, err);
+    if (!row)
+        return -EINVAL;
+    int r = json_member_strv(row, "hosts", PAIR_HOSTS_MAX, &hosts, err);
     if (r < 0)
         return r;
+    r = json_member_string(row, "sealed", &sealed, err);
+    if (r < 0)
+        return r;
+    for (char **h = hosts; h && *h; h++) {
+        r = pair_add_host(&e->secret.pair, *h, err);
+        if (r < 0)
+            return r;
+    }
     return entry_set_sealed(e, sealed ? sealed : "", err);
 }
 
@@ -324,17 +331,20 @@ static void load_row(void *data, const char *key, const char *body, size_t len)
 static int add_operators(struct secrets *s, const struct secrets_config *c, struct error *err)
 {
     char **sealed = c->sealed;
-    int r = 0;
-    for (char **item = c->pairs; r >= 0 && item && *item; item++, sealed++) {
+    for (char **item = c->pairs; item && *item; item++, sealed++) {
         size_t len = strcspn(*item, "=") + 1;
         if (!sealed || !*sealed || strncmp(*sealed, *item, len) != 0)
             return error_set(err, ERROR_INTERNAL, 0, "a secret was not handed over");
         _cleanup_free_ char *name = xstrndup(*item, len - 1);
         struct entry *e = entry_new(s, NULL, name);
-        r = source_read_hosts(*item, &e->secret.pair, err);
-        r = r < 0 ? r : entry_set_sealed(e, *sealed + len, err);
+        int r = source_read_hosts(*item, &e->secret.pair, err);
+        if (r < 0)
+            return r;
+        r = entry_set_sealed(e, *sealed + len, err);
+        if (r < 0)
+            return r;
     }
-    return r;
+    return 0;
 }
 
 static int read_allowed(struct secrets *s, char *const *hosts, struct error *err)

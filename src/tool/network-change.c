@@ -515,7 +515,9 @@ static int widening_begin(struct widening *w, struct error *err)
         forget_dropped(w);
     struct network_change change = {w->allow, w->deny, w->drop, w->drop_all};
     int r = sandbox_check_network(w->sandbox, &change, err);
-    r = r < 0 ? r : find_wider(w, err);
+    if (r < 0)
+        return r;
+    r = find_wider(w, err);
     if (r < 0 || !w->widens)
         return r;
     set_call(w);

@@ -160,14 +160,15 @@ static int oblige_limit(struct run *run, const struct limit *row, struct error *
 /* The timeout is not the sandbox's but the command's own. */
 static int oblige_limits(struct run *run, struct error *err)
 {
-    int r = 0;
     limit_for_each(row) {
-        r = r < 0 ? r : oblige_limit(run, row, err);
+        int r = oblige_limit(run, row, err);
+        if (r < 0)
+            return r;
     }
     uint64_t timeout_ms = clock_ms_up(run->decision.rules.obligations.caps.timeout_ns);
-    if (r >= 0 && timeout_ms && (!run->spec.timeout_ms || timeout_ms < run->spec.timeout_ms))
+    if (timeout_ms && (!run->spec.timeout_ms || timeout_ms < run->spec.timeout_ms))
         run->spec.timeout_ms = timeout_ms;
-    return r;
+    return 0;
 }
 
 static int oblige_all(struct run *run, struct error *err)
