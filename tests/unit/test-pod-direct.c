@@ -443,7 +443,7 @@ static void check_cut_streams(struct peer *p, int listener)
 {
     char script[64];
     snprintf(script, sizeof(script), "seq %d", LINES);
-    struct way w = peer_enter(p);
+    struct way w = peer_enter_again(p);
     ok(peer_wait(p, p->hello_ok), "a connection");
     struct msg_spawn m = peer_spawn_message(p, (const char *[]){"sh", "-c", script, NULL});
     struct peer_exec *e = peer_spawn(p, &m);
@@ -474,7 +474,7 @@ static void check_cut_streams(struct peer *p, int listener)
 static void check_silence(struct peer *p)
 {
     char why[160];
-    struct way w = peer_enter(p);
+    struct way w = peer_enter_again(p);
     ok(peer_wait(p, p->hello_ok), "a connection");
     assert(run_shell(pod_ns, "ip link set p0 down") == 0);
     ok(way_end(&w, why) == 0, "a network that loses every packet ends it: %s", why);
@@ -488,7 +488,7 @@ static void check_replaced(struct peer *p, pid_t tls)
 {
     struct peer other;
     char why[160];
-    struct way first = peer_enter(p);
+    struct way first = peer_enter_again(p);
     ok(peer_wait(p, p->hello_ok), "a connection");
     peer_init(&other);
     struct way second = peer_enter(&other);
