@@ -143,10 +143,11 @@ void handle_image_upload(struct api_request *req)
     c->data = upload_new(c, pair[0]);
     c->free_data = upload_free;
     struct http_request *http = req->http;
-    bool started = image_call_start(c,
-                                    json_pack("{s:s, s:s, s:s}", "op", "import", "name", name,
-                                              "format", format ? format : "auto"),
-                                    pair[1]);
+    int64_t length = http_request_content_length(http);
+    json_t *order =
+        json_pack("{s:s, s:s, s:s, s:I}", "op", "import", "name", name, "format",
+                  format ? format : "auto", "bytes", (json_int_t)(length > 0 ? length : 0));
+    bool started = image_call_start(c, order, pair[1]);
     close(pair[1]);
     if (started)
         http_request_stream_body(http, on_chunk);

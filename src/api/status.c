@@ -112,9 +112,11 @@ void handle_status(struct api_request *req)
         json_integer((json_int_t)approvals_pending(gate_approvals(req->services->gate))));
     struct manager_storage storage = manager_storage(req->services->manager);
     json_object_set_new(o, "storage",
-                        json_pack("{s:I, s:I, s:I}", "free_bytes", (json_int_t)storage.free_bytes,
-                                  "reserve_bytes", (json_int_t)storage.reserve_bytes,
-                                  "promised_bytes", (json_int_t)storage.promised_bytes));
+                        json_pack("{s:I, s:I, s:I, s:I}", "free_bytes",
+                                  (json_int_t)storage.free_bytes, "reserve_bytes",
+                                  (json_int_t)storage.reserve_bytes, "promised_bytes",
+                                  (json_int_t)storage.promised_bytes, "claimed_bytes",
+                                  (json_int_t)storage.claimed_bytes));
     json_object_set_new(o, "capacity", view_capacity(req->services));
     json_object_set_new(o, "namespaces", view_namespaces(req->services->host));
     json_object_set_new(o, "runtimes", view_runtimes(req->services->host));

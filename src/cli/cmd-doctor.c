@@ -123,15 +123,16 @@ static void print_images(struct session *s)
 
 static void print_storage(const json_t *storage)
 {
-    char detail[160];
+    char detail[200];
     double free_bytes = (double)json_integer_value(json_object_get(storage, "free_bytes"));
     double reserve = (double)json_integer_value(json_object_get(storage, "reserve_bytes"));
     double promised = (double)json_integer_value(json_object_get(storage, "promised_bytes"));
+    double claimed = (double)json_integer_value(json_object_get(storage, "claimed_bytes"));
     printf("\n%sState directory%s\n", colour(COLOUR_BOLD), colour(COLOUR_OFF));
     snprintf(detail, sizeof(detail),
              "%.1f GiB free, %.1f GiB of it in reserve (state_reserve_mb); %.1f GiB promised to "
-             "sandboxes",
-             free_bytes / GIB, reserve / GIB, promised / GIB);
+             "sandboxes, %.1f GiB claimed by images and output",
+             free_bytes / GIB, reserve / GIB, promised / GIB, claimed / GIB);
     print_row(free_bytes >= reserve, "room", detail);
 }
 

@@ -21,6 +21,7 @@
 #include "daemon/handover.h"
 #include "daemon/listeners.h"
 #include "daemon/stage.h"
+#include "proto/claims.h"
 #include "sandbox/runner.h"
 
 /* Descriptors beside connections: a runner, a journal and streams for each sandbox, then the rest.
@@ -87,7 +88,8 @@ static void say_serves(void)
     close(HANDOVER_READY);
 }
 
-static int run_control_plane(const struct handover *h, const struct config *c, int promised_fd)
+static int run_control_plane(const struct handover *h, const struct config *c,
+                             const struct claimant *room)
 {
     int listeners[HANDOVER_LISTENERS_MAX];
     for (size_t i = 0; i < h->n_listeners; i++)
@@ -103,7 +105,7 @@ static int run_control_plane(const struct handover *h, const struct config *c, i
         .warden_sock = HANDOVER_WARDEN,
         .gateway_sock = HANDOVER_GATEWAY,
         .keeper_sock = HANDOVER_KEEPER,
-        .promised_fd = promised_fd,
+        .room = room,
         .listeners = listeners,
         .n_listeners = h->n_listeners,
         .state_path = h->state_path,
@@ -121,10 +123,10 @@ int control_stage(void)
     static struct handover h;
     struct config c;
     struct error err = {0};
-    int promised_fd = -1;
+    struct claimant room;
     prctl(PR_SET_NAME, "mas-control", 0, 0, 0);
     stage_set_signals();
-    if (handover_take(&h, &c, &promised_fd, &err) < 0) {
+    if (handover_take(&h, &c, &room, &err) < 0) {
         log_error("control plane: %s", err.message);
         return CONTROL_EXIT_REFUSED;
     }
@@ -141,7 +143,7 @@ int control_stage(void)
     log_info("control plane started pid=%d uid=%u generation=%llu", getpid(), (unsigned)getuid(),
              (unsigned long long)h.generation);
     say_dropped(&h);
-    int code = run_control_plane(&h, &c, promised_fd);
+    int code = run_control_plane(&h, &c, &room);
     config_done(&c);
     return code;
 }

@@ -14,16 +14,17 @@
 
 #include "proto/handover.h" /* CONTROL_EXIT_* */
 
+struct claimant;
 struct config;
 
 struct control_context {
     const struct config *config;
     uv_loop_t *loop;
-    int warden_sock;      /* SOCK_SEQPACKET, plans (proto/plan.h) */
-    int gateway_sock;     /* SOCK_SEQPACKET (gateway/gateway-client.h) */
-    int keeper_sock;      /* SOCK_SEQPACKET (keeper/keeper-client.h) */
-    int promised_fd;      /* what is promised to sandboxes (proto/promised.h), or -1 */
-    const int *listeners; /* listening sockets; none in line mode */
+    int warden_sock;             /* SOCK_SEQPACKET, plans (proto/plan.h) */
+    int gateway_sock;            /* SOCK_SEQPACKET (gateway/gateway-client.h) */
+    int keeper_sock;             /* SOCK_SEQPACKET (keeper/keeper-client.h) */
+    const struct claimant *room; /* what is promised and claimed already (proto/claims.h) */
+    const int *listeners;        /* listening sockets; none in line mode */
     size_t n_listeners;
     const char *state_path; /* our own directory, as seen after the drop */
     pid_t warden_pid;

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "config/config.h"
+#include "proto/claims.h"
 
 int handover_seal_config(const struct config *c)
 {
@@ -62,12 +63,14 @@ static int check_record(const struct handover *h, ssize_t n, struct error *err)
     return 0;
 }
 
-int handover_take(struct handover *ret, struct config *c, int *ret_promised_fd, struct error *err)
+int handover_take(struct handover *ret, struct config *c, struct claimant *ret_room,
+                  struct error *err)
 {
-    int fds[FD_PASS_MAX] = {-1};
+    int fds[FD_PASS_MAX];
     int r = check_record(ret, fd_recv_msg(HANDOVER_WARDEN, ret, sizeof(*ret), fds), err);
     if (r < 0)
         return r;
-    *ret_promised_fd = fds[0];
+    *ret_room = (struct claimant){
+        .dir_fd = -1, .promised_fd = fds[0], .claims_fd = fds[1], .slot = CLAIMS_OUTPUT};
     return read_config(HANDOVER_CONFIG, c, err);
 }

@@ -4,6 +4,7 @@
 
 #include "proto/handover.h"
 
+struct claimant;
 struct config;
 struct error;
 
@@ -11,6 +12,8 @@ struct error;
 int handover_seal_config(const struct config *c);
 /* In a program that is asked whether it could take over: answers, and returns the exit status. */
 int handover_probe(void);
-/* In the control plane: takes the warden's first record, with a descriptor of what is promised to
- * sandboxes (-1: an older warden has none), and the configuration, which is closed. */
-int handover_take(struct handover *ret, struct config *c, int *ret_promised_fd, struct error *err);
+/* In the control plane: takes the warden's first record, with descriptors of what is promised to
+ * sandboxes and of what is claimed beside it (-1: an older warden has none), and the configuration,
+ * which is closed. */
+int handover_take(struct handover *ret, struct config *c, struct claimant *ret_room,
+                  struct error *err);

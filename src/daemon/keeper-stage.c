@@ -286,8 +286,10 @@ int keeper_stage(void)
         .allow_dir = ALLOW_PATH,
         .default_fd = fcntl(KEEPER_DEFAULT_IMAGE, F_GETFD) < 0 ? -1 : KEEPER_DEFAULT_IMAGE,
         .own_ids = s.privileged,
-        .reserve_bytes = c.warden.state_reserve_bytes,
-        .promised_fd = fcntl(KEEPER_PROMISED, F_GETFD) < 0 ? -1 : KEEPER_PROMISED,
+        .room = {.dir_fd = -1,
+                 .promised_fd = fcntl(KEEPER_PROMISED, F_GETFD) < 0 ? -1 : KEEPER_PROMISED,
+                 .claims_fd = fcntl(KEEPER_CLAIMS, F_GETFD) < 0 ? -1 : KEEPER_CLAIMS,
+                 .reserve_bytes = c.warden.state_reserve_bytes},
         .gateway_sock = fcntl(KEEPER_GATEWAY, F_GETFD) < 0 ? -1 : KEEPER_GATEWAY,
     };
     s.options.config.auth_file = NULL; /* a copy is, once it is there */
@@ -299,7 +301,7 @@ int keeper_stage(void)
     /* It was to compare with what is mounted, and is of the host's mounts: a way out of this root.
      */
     close(KEEPER_DIR);
-    for (int fd = KEEPER_SOCK; fd <= KEEPER_GATEWAY; fd++)
+    for (int fd = KEEPER_SOCK; fd < _KEEPER_FD_END; fd++)
         fd_set_cloexec(fd, true);
     return keeper_main(KEEPER_SOCK, &s.options);
 }

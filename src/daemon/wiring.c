@@ -184,12 +184,13 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .journal = {.config = c->journal,
                     .dir_fd = journal_dir,
                     .memory_bytes = JOURNAL_MEMORY_BYTES,
-                    .least_free = c->warden.state_reserve_bytes / 2,
-                    .promised_fd = k->ctx->promised_fd},
+                    .room = *k->ctx->room},
         .find_quota = find_quota,
         .quota_data = k,
         .pool = {.config = c->pool, .spec = &k->default_spec},
     };
+    o.journal.room.dir_fd = journal_dir;
+    o.journal.room.reserve_bytes = c->warden.state_reserve_bytes / 2;
     /* A call over lines makes what it needs: its process may end with it. */
     if (k->ctx->line_mode)
         o.pool.config = (struct pool_config){0};

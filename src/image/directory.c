@@ -224,10 +224,10 @@ static int copy_tree(int dir_fd, int rootfs, const struct image_options *o, stru
                      struct error *err)
 {
     struct copier c = {0};
-    int r = rootfs_init(&c.root, rootfs, &o->limits, info, err);
+    meter_init(&c.meter, o, info);
+    int r = rootfs_init(&c.root, rootfs, &c.meter, info, err);
     if (r < 0)
         return r;
-    meter_init(&c.meter, o, info);
     c.linked = map_new();
     c.chunk = xcalloc(1, CHUNK_BYTES);
     r = meter_step(&c.meter, "copy", 0, err);

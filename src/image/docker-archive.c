@@ -125,7 +125,10 @@ static int take_layer(struct spool *s, const char *name, size_t number, int part
     if (to < 0 || layer_stream_open(from, m->options->limits.layer_bytes, *left, m, &in, err) < 0)
         return -EINVAL;
     while ((n = layer_stream_next(in, &data, err)) > 0) {
-        int r = fd_write_all(to, data, (size_t)n);
+        int r = meter_claim(m, (uint64_t)n, err);
+        if (r < 0)
+            return r;
+        r = fd_write_all(to, data, (size_t)n);
         if (r < 0)
             return no_room(r, err);
         *left -= (uint64_t)n < *left ? (uint64_t)n : *left;

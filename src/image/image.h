@@ -63,6 +63,9 @@ struct image_options {
     /* Called now and then, at least once a second of work. Anything but 0 ends the work with
      * ECANCELED. May be NULL. */
     int (*on_progress)(void *arg, const struct image_progress *p);
+    /* Called before so many bytes are written, when all of the call before are. Anything but 0 ends
+     * the work with ERROR_NO_SPACE. May be NULL. */
+    int (*on_claim)(void *arg, uint64_t bytes);
     void *arg;
 };
 

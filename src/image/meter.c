@@ -6,7 +6,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define TELL_MS 250
+#define TELL_MS     250
+#define CLAIM_BYTES (16u << 20) /* at least, at a time */
 
 void meter_init(struct meter *m, const struct image_options *o, const struct image_info *info)
 {
@@ -34,4 +35,16 @@ int meter_add(struct meter *m, uint64_t bytes, struct error *err)
 {
     m->progress.done_bytes += bytes;
     return clock_mono_ms() - m->told_ms < TELL_MS ? 0 : meter_report(m, err);
+}
+
+int meter_claim(struct meter *m, uint64_t bytes, struct error *err)
+{
+    const struct image_options *o = m->options;
+    if (o->on_claim && bytes > m->claimed) {
+        m->claimed = bytes > CLAIM_BYTES ? bytes : CLAIM_BYTES;
+        if (o->on_claim(o->arg, m->claimed))
+            return error_set(err, ERROR_NO_SPACE, 0, "there is no room for the image");
+    }
+    m->claimed -= o->on_claim ? bytes : 0;
+    return 0;
 }

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "image/below.h"
+#include "image/meter.h"
 
 #define BLOCK_BYTES 4096u
 
@@ -35,13 +36,14 @@ static bool can_give_owners(int fd, const struct stat *st)
     return fchown(fd, st->st_uid, st->st_gid) == 0 && good;
 }
 
-int rootfs_init(struct rootfs *r, int fd, const struct image_limits *l, struct image_info *info,
+int rootfs_init(struct rootfs *r, int fd, struct meter *m, struct image_info *info,
                 struct error *err)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
         return error_set(err, ERROR_INTERNAL, errno, "stat the root file system");
-    *r = (struct rootfs){.fd = fd, .ino = st.st_ino, .limits = l, .info = info};
+    *r = (struct rootfs){
+        .fd = fd, .ino = st.st_ino, .limits = &m->options->limits, .meter = m, .info = info};
     r->owners = can_give_owners(fd, &st);
     return 0;
 }
@@ -70,7 +72,7 @@ int rootfs_count_bytes(struct rootfs *r, uint64_t bytes, struct error *err)
                          (unsigned long long)r->limits->bytes);
     uint64_t blocks = (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
     r->info->size_bytes += blocks < left ? blocks : left;
-    return 0;
+    return r->meter ? meter_claim(r->meter, blocks, err) : 0;
 }
 
 static const struct {

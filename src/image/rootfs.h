@@ -14,10 +14,13 @@
 #include "image/name.h"
 #include "image/place-set.h"
 
+struct meter;
+
 struct rootfs {
     int fd;
     ino_t ino;
     const struct image_limits *limits;
+    struct meter *meter;           /* NULL: nothing is written */
     struct image_info *info;       /* size_bytes, files and skipped grow here */
     bool owners;                   /* files can be given their owners */
     struct place_set made, pruned; /* by this layer */
@@ -29,12 +32,12 @@ struct rootfs_meta {
     struct timespec mtime;
 };
 
-int rootfs_init(struct rootfs *r, int fd, const struct image_limits *l, struct image_info *info,
+int rootfs_init(struct rootfs *r, int fd, struct meter *m, struct image_info *info,
                 struct error *err);
 void rootfs_done(struct rootfs *r);
 #define _cleanup_rootfs_ __attribute__((cleanup(rootfs_done)))
 
-/* Counts one more entry, and content before it is written. */
+/* Counts one more entry, and content before it is written, which claims it. */
 int rootfs_count_entry(struct rootfs *r, struct error *err);
 int rootfs_count_bytes(struct rootfs *r, uint64_t bytes, struct error *err);
 

@@ -32,6 +32,7 @@ struct spooled {
 };
 
 struct spool {
+    struct meter *meter;
     int work_fd, dir;
     struct map *names;
     size_t count;
@@ -106,6 +107,8 @@ static int spool_entry(struct spool *s, struct tar_source *tar, struct archive_e
          * nothing. */
         if (offset != f->size)
             return error_set(err, ERROR_INVALID, 0, "a sparse file");
+        if (meter_claim(s->meter, len, err) < 0)
+            return -ENOSPC;
         r = fd_write_all(fd, data, len);
         if (r < 0)
             return error_set(err, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, -r, "spool");
@@ -135,6 +138,7 @@ int spool_open(int tar_fd, int work_fd, struct meter *m, struct spool **ret, str
     _cleanup_spool_ struct spool *s = new0(struct spool);
     _cleanup_layer_stream_ struct layer_stream *in = NULL;
     s->work_fd = work_fd;
+    s->meter = m;
     s->names = map_new();
     s->dir = fd_enter_dir_at(work_fd, SPOOL_DIR, 0700);
     if (s->dir < 0)

@@ -263,7 +263,7 @@ int unpack_layer(int rootfs_fd, int tar_fd, struct meter *m, struct image_info *
     if (r == 0)
         r = tar_source_open(s, &tar, err);
     if (r == 0)
-        r = rootfs_init(&u.root, rootfs_fd, l, info, err);
+        r = rootfs_init(&u.root, rootfs_fd, m, info, err);
     if (r < 0)
         return r;
     u.tar = tar;

@@ -49,8 +49,10 @@ int disk_make(struct worker *w, struct image_info *info, struct error *err)
                         .file_bytes = bytes,
                         .out = STRBUF_INIT(COMPLAINT_MAX),
                         .err = STRBUF_INIT(COMPLAINT_MAX)};
-    int r = make_file(w, bytes, err);
+    int r = worker_claim(w, bytes, err);
+    r = r < 0 ? r : make_file(w, bytes, err);
     r = r < 0 ? r : program_run(w, &p, err);
+    worker_claim_left(w, 0);
     if (r > 0)
         r = error_set(err, ERROR_INVALID, 0, "no disk can be made of the image: %.*s",
                       (int)(p.err.len < 300 ? p.err.len : 300), p.err.data ? p.err.data : "");

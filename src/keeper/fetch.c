@@ -313,6 +313,7 @@ static int on_tick(void *data, struct error *err)
         return error_set(err, ERROR_TOO_LARGE, 0,
                          "the registry gives more than the %llu bytes that the manifest names",
                          (unsigned long long)f->total_bytes);
+    worker_claim_left(f->worker, f->total_bytes + SLACK_BYTES - bytes);
     struct image_progress p = {.step = "fetch",
                                .layers = f->layers,
                                .done_bytes = bytes < f->total_bytes ? bytes : f->total_bytes,
@@ -336,7 +337,11 @@ static int get_blobs(struct fetch *f, const char *digest, struct error *err)
     argv[n++] = to;
     struct program p = {
         .dir = f->dir, .out = STRBUF_INIT(COMPLAINT_MAX), .on_tick = on_tick, .data = f};
-    int e = run_skopeo(f, &p, argv, err);
+    int e = worker_claim(f->worker, f->total_bytes + SLACK_BYTES, err);
+    if (e < 0)
+        return e;
+    e = run_skopeo(f, &p, argv, err);
+    worker_claim_left(f->worker, 0);
     strbuf_done(&p.out);
     strbuf_done(&p.err);
     return e < 0 ? e : 0;

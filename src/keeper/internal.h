@@ -56,8 +56,9 @@ struct job {
     int upload;  /* of an import */
     bool exited, answered;
     struct strbuf lines;
-    uint64_t promised;
-    char work[64]; /* the worker's directory, to be removed when it did not do that itself */
+    uint64_t promised;    /* of images_max_bytes */
+    unsigned claims_slot; /* while it runs */
+    char work[64];        /* the worker's directory, to be removed when it did not do that itself */
 };
 
 /* keeper.c */
@@ -115,6 +116,7 @@ struct worker {
     struct image_store *store;
     int out, in;
     int upload;
+    struct claimant room;
     int64_t deadline_ms;
     int64_t progress_ms; /* when progress was last sent */
     const char *progress_step;
@@ -126,6 +128,11 @@ int worker_begin(struct worker *w, struct error *err); /* makes w->work */
 int worker_main(struct worker *w, const struct job_kind *kind, const json_t *request);
 void worker_tell(struct worker *w, json_t *line); /* takes it */
 void worker_progress(struct worker *w, const struct image_progress *p);
+/* So many bytes are to be written next, and no other process may be given them: ERROR_NO_SPACE
+ * where that cannot be. What was claimed before is written by now. */
+int worker_claim(struct worker *w, uint64_t bytes, struct error *err);
+/* So many of them are still to be written. */
+void worker_claim_left(struct worker *w, uint64_t bytes);
 /* Fails because the deadline is over. */
 int worker_too_late(const struct worker *w, struct error *err);
 /* One line of the keeper's, or NULL when it is gone. */

@@ -61,6 +61,7 @@ static void run_worker(struct job *j, pid_t keeper, int out, int in)
                        .out = out,
                        .in = in,
                        .upload = j->upload,
+                       .room = k->o->room,
                        .proxy_port = k->proxy_port};
     sigset_t none;
     /* A worker without its keeper would finish work that no call waits for. */
@@ -71,7 +72,8 @@ static void run_worker(struct job *j, pid_t keeper, int out, int in)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     close(k->sock);
-    close(k->dir_fd);
+    w.room.dir_fd = k->dir_fd;
+    w.room.slot = j->claims_slot;
     if (k->o->gateway_sock >= 0)
         close(k->o->gateway_sock); /* the outlet's alone */
     list_for_each(other, &k->jobs, struct job, node) {
@@ -95,6 +97,20 @@ static int open_pipes(int out[2], int in[2])
     return r;
 }
 
+/* One that no worker has: there are as many as images_jobs may be. */
+static unsigned free_claims_slot(const struct keeper *k)
+{
+    bool taken[CLAIMS_IMAGES_N + 1] = {0};
+    unsigned n = 0;
+    list_for_each(j, &k->jobs, struct job, node) {
+        if (j->pid)
+            taken[j->claims_slot - CLAIMS_IMAGES] = true;
+    }
+    while (n < CLAIMS_IMAGES_N - 1 && taken[n])
+        n++;
+    return CLAIMS_IMAGES + n;
+}
+
 /* Forks without executing a program: the worker uses the store that is open already. Whatever reads
  * an image is in confined children of the worker (fetch.c, unpack.c). */
 static int job_run(struct job *j)
@@ -103,6 +119,7 @@ static int job_run(struct job *j)
     int r = open_pipes(out, in);
     if (r < 0)
         return r;
+    j->claims_slot = free_claims_slot(j->keeper);
     pid_t keeper = getpid(), pid = fork();
     if (pid == 0)
         run_worker(j, keeper, out[1], in[0]);
@@ -145,8 +162,10 @@ void job_free(struct job *j)
         kill(j->pid, SIGKILL);
         waitpid(j->pid, NULL, 0);
     }
-    if (j->pid)
+    if (j->pid) {
         k->n_running--;
+        claims_set(k->o->room.claims_fd, j->claims_slot, 0);
+    }
     k->n_jobs--;
     k->used_bytes -= j->promised;
     list_remove(&j->node);
@@ -247,8 +266,8 @@ void job_end_for_room(struct keeper *k)
     error_set(&err, ERROR_NO_SPACE, 0,
               "the image does not fit: the file system of state_dir is down to its reserve of %llu "
               "MB (state_reserve_mb) and the %llu MB that disks of sandboxes were promised",
-              (unsigned long long)k->o->reserve_bytes >> 20,
-              (unsigned long long)promised_read(k->o->promised_fd) >> 20);
+              (unsigned long long)k->o->room.reserve_bytes >> 20,
+              (unsigned long long)promised_read(k->o->room.promised_fd) >> 20);
     list_for_each(j, &k->jobs, struct job, node) {
         if (!j->kind->adds || !j->pid || j->exited || j->answered)
             continue;

@@ -8,7 +8,8 @@
  *   list                                    an item an image
  *   find     image                          of the store only
  *   pull     image, policy, name            of the store, a registry or an allowed host path
- *   import   name, format                   with a descriptor to read the tar from; then `end`
+ *   import   name, format, bytes            with a descriptor to read the tar from; then `end`;
+ *                                           bytes: how many come, or 0 where that is not known
  *   end      (id of the import) bytes       the whole tar has been written, and that many bytes
  *   remove   image                          a name, or an image with all its names
  *   touch    digest                         no answer: it is used now

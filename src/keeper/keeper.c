@@ -208,14 +208,15 @@ static size_t fill_polls(struct keeper *k, struct pollfd *polls, struct job **jo
 }
 
 /* What is uploaded, fetched and unpacked must leave the daemon its reserve, and sandboxes what
- * their disks were promised and have no blocks for. How large it becomes is not known before, so
- * the file system is looked at while jobs run. */
+ * their disks were promised and have no blocks for. Workers claim what they write before they do;
+ * but others may fill the file system meanwhile, or an unpacker that was taken over. So it is
+ * looked at while jobs run. */
 static bool has_room(const struct keeper *k)
 {
     struct statfs fs;
     return !k->n_running || fstatfs(k->dir_fd, &fs) < 0 ||
            (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize >=
-               k->o->reserve_bytes + promised_read(k->o->promised_fd);
+               k->o->room.reserve_bytes + promised_read(k->o->room.promised_fd);
 }
 
 static int turn_ms(const struct keeper *k)

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "image/image.h"
+#include "proto/claims.h"
 
 /* What an operator may set (configuration keys in config/table.c). */
 struct keeper_config {
@@ -40,13 +41,12 @@ struct keeper_config {
 
 struct keeper_options {
     struct keeper_config config;
-    const char *dir;        /* the directory of all images, as it is seen here */
-    const char *allow_dir;  /* where config.allow is seen: allow_dir/0, allow_dir/1, ... */
-    int default_fd;         /* the tar of the image that comes with the daemon; -1: there is none */
-    bool own_ids;           /* 1000 and 65534 are mapped */
-    uint64_t reserve_bytes; /* of the file system: a job that would take it ends */
-    int promised_fd;        /* what is not free beside it (proto/promised.h), or -1 */
-    int gateway_sock;       /* of gateway/gateway-client.h; -1: nothing can be fetched */
+    const char *dir;       /* the directory of all images, as it is seen here */
+    const char *allow_dir; /* where config.allow is seen: allow_dir/0, allow_dir/1, ... */
+    int default_fd;        /* the tar of the image that comes with the daemon; -1: there is none */
+    bool own_ids;          /* 1000 and 65534 are mapped */
+    struct claimant room;  /* of the file system; a job that would take the reserve ends */
+    int gateway_sock;      /* of gateway/gateway-client.h; -1: nothing can be fetched */
 };
 
 /* Serves sock until it is closed, or nothing was asked for idle_timeout_ms. Returns the exit status

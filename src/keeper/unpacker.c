@@ -75,6 +75,11 @@ static int confine_unpacker(const struct unpacker_task *t, struct error *err)
 
 /* --- in the child */
 
+/* What it speaks and hears with. */
+struct pipes {
+    int out, grants;
+};
+
 static void send_record(int out, const struct unpacker_record *record)
 {
     if (fd_write_all(out, record, sizeof(*record)) < 0)
@@ -92,8 +97,19 @@ static int on_progress(void *arg, const struct image_progress *p)
     for (uint32_t i = 0; i < ELEMENTS(steps); i++)
         if (strcmp(steps[i], p->step) == 0)
             record.number = i;
-    send_record(*(int *)arg, &record);
+    const struct pipes *pipes = arg;
+    send_record(pipes->out, &record);
     return 0;
+}
+
+/* The worker ends this process where there is no room. */
+static int on_claim(void *arg, uint64_t bytes)
+{
+    const struct unpacker_record record = {.type = UNPACKER_CLAIM, .done_bytes = bytes};
+    const struct pipes *pipes = arg;
+    char granted;
+    send_record(pipes->out, &record);
+    return read(pipes->grants, &granted, 1) != 1;
 }
 
 static int take_apart(const struct unpacker_task *t, const struct image_options *o, uint32_t *kind,
@@ -122,12 +138,15 @@ static int unpack_task(const struct unpacker_task *t, const struct image_options
     return r;
 }
 
-static void become_unpacker(const struct worker *w, const struct unpacker_task *t, int out)
+static void become_unpacker(const struct worker *w, const struct unpacker_task *t,
+                            struct pipes *pipes)
 {
     struct error err = {0};
     struct unpacker_record result = {.type = UNPACKER_RESULT, .kind = t->kind};
-    const struct image_options o = {
-        .limits = w->o->config.limits, .on_progress = on_progress, .arg = &out};
+    const struct image_options o = {.limits = w->o->config.limits,
+                                    .on_progress = on_progress,
+                                    .on_claim = on_claim,
+                                    .arg = pipes};
     prctl(PR_SET_NAME, "mas-image-unpk", 0, 0, 0);
     int r = confine_unpacker(t, &err);
     if (r >= 0)
@@ -137,7 +156,7 @@ static void become_unpacker(const struct worker *w, const struct unpacker_task *
         result.number = err.code;
         snprintf(result.message, sizeof(result.message), "%s", err.message);
     }
-    send_record(out, &result);
+    send_record(pipes->out, &result);
     _exit(0);
 }
 
@@ -148,10 +167,24 @@ static int refuse_nonsense(struct error *err)
     return error_set(err, ERROR_INTERNAL, EPROTO, "the unpacker says what no unpacker says");
 }
 
+/* Its word about how much it is to write is as good as any: with too little it ends for want of
+ * room, with too much it is refused. */
+static int on_record_claim(struct worker *w, int grants, const struct unpacker_record *r,
+                           struct error *err)
+{
+    int e = worker_claim(w, r->done_bytes, err);
+    if (e < 0)
+        return e;
+    if (write(grants, "", 1) != 1) /* the pipe is full of what was not waited for */
+        return refuse_nonsense(err);
+    return 0;
+}
+
 /* Records come from a process that may be under the archive's control, so every number is
  * checked before it is used as an index, a size or an error code. 1 means that the result is
  * there. */
-static int on_record(struct worker *w, const struct unpacker_record *r, struct error *err)
+static int on_record(struct worker *w, int grants, const struct unpacker_record *r,
+                     struct error *err)
 {
     if (r->type == UNPACKER_PROGRESS) {
         if (r->number >= ELEMENTS(steps) || r->layers > w->o->config.limits.layers ||
@@ -167,6 +200,8 @@ static int on_record(struct worker *w, const struct unpacker_record *r, struct e
         worker_progress(w, &p);
         return 0;
     }
+    if (r->type == UNPACKER_CLAIM)
+        return on_record_claim(w, grants, r, err);
     if (r->type != UNPACKER_RESULT || r->number >= _ERROR_CODE_MAX || r->kind >= _UNPACK_KIND_MAX ||
         r->skipped > w->o->config.limits.files || !memchr(r->message, 0, sizeof(r->message)))
         return refuse_nonsense(err);
@@ -192,7 +227,8 @@ static ssize_t read_more(struct worker *w, int fd, void *to, size_t len, struct 
     }
 }
 
-int unpacker_read(struct worker *w, int fd, struct unpacker_record *ret, struct error *err)
+int unpacker_read(struct worker *w, int fd, int grants, struct unpacker_record *ret,
+                  struct error *err)
 {
     struct unpacker_record record;
     bool done = false;
@@ -210,7 +246,7 @@ int unpacker_read(struct worker *w, int fd, struct unpacker_record *ret, struct 
         if (have < sizeof(record))
             continue;
         have = 0;
-        int r = on_record(w, &record, err);
+        int r = on_record(w, grants, &record, err);
         if (r < 0)
             return r;
         done = r > 0;
@@ -221,19 +257,25 @@ int unpacker_read(struct worker *w, int fd, struct unpacker_record *ret, struct 
 int unpacker_run(struct worker *w, const struct unpacker_task *t, struct unpacker_record *ret,
                  struct error *err)
 {
-    int out[2], status;
+    int out[2], in[2], status;
     if (lseek(t->source, 0, SEEK_SET) < 0 || pipe2(out, O_CLOEXEC) < 0)
         return error_set(err, ERROR_INTERNAL, errno, "start the unpacker");
-    const int keep[] = {t->source, t->target, out[1]};
+    _cleanup_close_ int fd = out[0], speak = out[1];
+    if (pipe2(in, O_CLOEXEC) < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "start the unpacker");
+    /* Both ends stay open here: a write to a dead unpacker is no signal. */
+    _cleanup_close_ int hear = in[0], grants = in[1];
+    fd_set_nonblock(grants, true);
+    const int keep[] = {t->source, t->target, speak, hear};
     pid_t pid = helper_fork(keep, ELEMENTS(keep));
     if (pid == 0)
-        become_unpacker(w, t, out[1]);
-    close(out[1]);
-    _cleanup_close_ int fd = out[0];
+        become_unpacker(w, t, &(struct pipes){speak, hear});
+    fd_close(&speak);
     if (pid < 0)
         return error_set(err, ERROR_UNAVAILABLE, (int)-pid, "start the unpacker");
-    int r = unpacker_read(w, fd, ret, err);
+    int r = unpacker_read(w, fd, grants, ret, err);
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
+    worker_claim_left(w, 0);
     return r;
 }

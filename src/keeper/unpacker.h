@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The unpacker: a child of a worker, and the only process that takes an archive's bytes apart.
  *
- * It has three descriptors besides standard input, output and error: what it reads, the one
- * directory that it writes to, and a pipe. What comes through the pipe may be the archive speaking,
- * so it is records of one size, and no record says anything that an image is then stored with: what
- * an image is (digest, configuration, counts) the worker finds out itself (unpack.c). */
+ * It has four descriptors besides standard input, output and error: what it reads, the one
+ * directory that it writes to, a pipe to speak, and one to hear that there is room for what it
+ * writes. What comes through the former may be the archive speaking, so it is records of one size,
+ * and no record says anything that an image is then stored with: what an image is (digest,
+ * configuration, counts) the worker finds out itself (unpack.c). */
 #pragma once
 
 #include "keeper/internal.h"
@@ -12,6 +13,7 @@
 enum unpacker_record_type {
     UNPACKER_PROGRESS = 1,
     UNPACKER_RESULT, /* the last one */
+    UNPACKER_CLAIM,  /* waits for a byte, which says that it may write done_bytes more */
 };
 
 struct unpacker_record {
@@ -20,7 +22,7 @@ struct unpacker_record {
     uint32_t layer, layers; /* progress */
     uint32_t kind;          /* result: what the archive is, in the unpacker's eyes */
     uint32_t unused;
-    uint64_t done_bytes, total_bytes, files; /* progress */
+    uint64_t done_bytes, total_bytes, files; /* progress; claim: the first */
     uint64_t skipped;                        /* result: only ever shown */
     char message[512];                       /* result: why it failed */
 };
@@ -36,6 +38,8 @@ struct unpacker_task {
 /* Runs one and waits for its end; nothing of it is left after that. *ret is its result. */
 int unpacker_run(struct worker *w, const struct unpacker_task *t, struct unpacker_record *ret,
                  struct error *err);
-/* The part of it that reads the pipe: any number of progress records and exactly one result before
- * its end. An unpacker's failure is a failure here. */
-int unpacker_read(struct worker *w, int fd, struct unpacker_record *ret, struct error *err);
+/* The part of it that reads the pipe: any number of other records and exactly one result before its
+ * end. Claims are granted through grants, which does not block. An unpacker's failure is a failure
+ * here. */
+int unpacker_read(struct worker *w, int fd, int grants, struct unpacker_record *ret,
+                  struct error *err);

@@ -13,13 +13,34 @@
 
 #define UPLOAD_FILE  "upload"
 #define UPLOAD_CHUNK (256 * 1024)
+#define CLAIM_BYTES  (16 * 1024 * 1024)
+
+/* Where the caller said how long it is, all of it is claimed before its first byte is taken;
+ * otherwise piece by piece. */
+static int claim_upload(struct worker *w, uint64_t whole, uint64_t bytes, uint64_t *claimed,
+                        struct error *err)
+{
+    int r = 0;
+    if (bytes >= *claimed) {
+        uint64_t more = bytes < whole ? whole - bytes : CLAIM_BYTES;
+        r = worker_claim(w, more, err);
+        *claimed = bytes + more;
+    } else {
+        worker_claim_left(w, *claimed - bytes);
+    }
+    return r;
+}
 
 /* Takes the upload from its pipe; what is too large is not taken to its end. */
-static int spool_upload(struct worker *w, int file, int64_t *ret_bytes, struct error *err)
+static int spool_upload(struct worker *w, int file, uint64_t whole, int64_t *ret_bytes,
+                        struct error *err)
 {
     _cleanup_free_ char *chunk = xcalloc(1, UPLOAD_CHUNK);
     int64_t bytes = 0;
+    uint64_t claimed = 0;
     for (;;) {
+        if (claim_upload(w, whole, (uint64_t)bytes, &claimed, err) < 0)
+            return -ENOSPC;
         ssize_t n = read(w->upload, chunk, UPLOAD_CHUNK);
         if (n < 0 && errno == EINTR)
             continue;
@@ -60,7 +81,9 @@ int worker_import(struct worker *w, const json_t *request, struct error *err)
                                       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0)
         return error_set(err, ERROR_INTERNAL, errno, "store the upload");
-    r = spool_upload(w, file, &bytes, err);
+    const json_t *said = json_object_get(request, "bytes");
+    r = spool_upload(w, file, (uint64_t)json_integer_value(said), &bytes, err);
+    worker_claim_left(w, 0);
     w->deadline_ms = clock_mono_ms() + w->o->config.pull_timeout_ms; /* the caller's pace is over */
     if (r < 0)
         return r;

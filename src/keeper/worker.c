@@ -14,6 +14,7 @@
 #include "keeper/internal.h"
 
 #define PROGRESS_MS 100
+#define MIB         (1024ull * 1024)
 
 /* --- lines to and from the keeper */
 
@@ -40,6 +41,25 @@ void worker_progress(struct worker *w, const struct image_progress *p)
                              "layer", (json_int_t)p->layer, "layers", (json_int_t)p->layers,
                              "done_bytes", (json_int_t)p->done_bytes, "total_bytes",
                              (json_int_t)p->total_bytes, "files", (json_int_t)p->files));
+}
+
+int worker_claim(struct worker *w, uint64_t bytes, struct error *err)
+{
+    struct claims_view view;
+    if (claims_take(&w->room, bytes, &view) == 0)
+        return 0;
+    return error_set(err, ERROR_NO_SPACE, 0,
+                     "the image needs %llu MB more: state_dir has %llu MB free, of which %llu MB "
+                     "are promised and state_reserve_mb keeps %llu MB",
+                     (unsigned long long)((bytes + MIB - 1) / MIB),
+                     (unsigned long long)(view.free_bytes / MIB),
+                     (unsigned long long)(view.others_bytes / MIB),
+                     (unsigned long long)(w->room.reserve_bytes / MIB));
+}
+
+void worker_claim_left(struct worker *w, uint64_t bytes)
+{
+    claims_set(w->room.claims_fd, w->room.slot, bytes);
 }
 
 int worker_too_late(const struct worker *w, struct error *err)

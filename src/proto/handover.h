@@ -67,6 +67,8 @@ enum keeper_fd {
     KEEPER_DEFAULT_IMAGE, /* the tar that comes with the daemon, where there is one */
     KEEPER_PROMISED,      /* what the warden's sandboxes have been promised (proto/promised.h) */
     KEEPER_GATEWAY,       /* the control plane's end of the gateway's socket */
+    KEEPER_CLAIMS,        /* what image keeper and control plane have claimed (proto/claims.h) */
+    _KEEPER_FD_END,
 };
 
 /* What a control plane says of itself, a byte each. Only of a program that serves does the warden

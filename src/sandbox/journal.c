@@ -8,21 +8,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/output-stream.h"
 #include "base/strbuf.h"
-#include "proto/promised.h"
+#include "proto/claims.h"
 #include "sandbox/journal-internal.h"
 
-#define LOOK_EVERY_BYTES (1024 * 1024)
-#define PUNCH_BYTES      (1024 * 1024)
-#define RELEASE_BYTES    (2 * 1024 * 1024) /* of pipes and windows of a command that was blocked */
-#define EVENTS_LEAST     4096              /* that may be kept, however few bytes */
-#define COMPACT_LEAST    16384             /* records of an index that is worth writing anew */
+#define CLAIM_BYTES   (1024 * 1024)
+#define PUNCH_BYTES   (1024 * 1024)
+#define RELEASE_BYTES (2 * 1024 * 1024) /* of pipes and windows of a command that was blocked */
+#define EVENTS_LEAST  4096              /* that may be kept, however few bytes */
+#define COMPACT_LEAST 16384             /* records of an index that is worth writing anew */
 
 struct journal *journal_new(struct journal_options *o, const char *name,
                             struct journal_group *group, bool block)
@@ -48,21 +47,20 @@ struct journal *journal_new(struct journal_options *o, const char *name,
 
 /* --- limits */
 
-static void look_at_disk(struct journal_options *o)
+/* Claims what journals may write next, so that neither a disk nor an image is given it. */
+static void claim_room(struct journal_options *o)
 {
-    struct statfs fs;
-    o->unlooked = 0;
-    o->short_of_room = o->least_free && fstatfs(o->dir_fd, &fs) == 0 &&
-                       (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize <
-                           o->least_free + promised_read(o->promised_fd);
+    o->claimed = CLAIM_BYTES;
+    o->short_of_room = claims_take(&o->room, CLAIM_BYTES, NULL) < 0;
 }
 
 static void count_bytes(struct journal *j, int64_t n)
 {
     j->options->total_bytes += (uint64_t)n;
-    j->options->unlooked += n > 0 ? (uint64_t)n : 0;
-    if (j->options->unlooked >= LOOK_EVERY_BYTES)
-        look_at_disk(j->options);
+    if (n > 0 && (uint64_t)n >= j->options->claimed)
+        claim_room(j->options);
+    else if (n > 0)
+        j->options->claimed -= (uint64_t)n;
     if (j->group)
         j->group->bytes += (uint64_t)n;
 }
@@ -134,7 +132,7 @@ void journal_look_for_room(struct journal_options *o)
 {
     if (!o->short_of_room)
         return;
-    look_at_disk(o);
+    claim_room(o);
     if (!o->short_of_room && o->blocked.next)
         wake_blocked(o);
 }

@@ -22,6 +22,7 @@
 
 #include "base/list.h"
 #include "base/output-stream.h"
+#include "proto/claims.h"
 
 struct strbuf;
 struct journal;
@@ -50,10 +51,9 @@ struct journal_options {
     size_t memory_bytes;   /* kept in memory before a file is made */
     uint64_t total_bytes;  /* of all journals, which count it themselves */
     uint64_t total_events; /* likewise */
-    uint64_t least_free;   /* bytes of the file system that journals leave to the daemon */
-    int promised_fd;       /* and to disks of sandboxes (proto/promised.h), or -1 */
-    uint64_t unlooked;     /* bytes since it was last looked at */
-    bool short_of_room;    /* then less than that was free: as if total_limit was reached */
+    struct claimant room;  /* of the file system that they are on */
+    uint64_t claimed;      /* bytes that may still be written before more are claimed */
+    bool short_of_room;    /* there were no more: as if total_limit was reached */
     struct list blocked;   /* journals that wait for room; only journals change the two lists */
     struct list stalled;   /* journals whose writes the disk refuses */
 };

@@ -235,7 +235,10 @@ void manager_for_each_image(const struct manager *m, void (*cb)(void *arg, const
 struct manager_storage manager_storage(const struct manager *m)
 {
     const struct journal_options *o = &m->options.journal;
-    struct manager_storage storage = {.reserve_bytes = 2 * o->least_free};
+    struct manager_storage storage = {
+        .reserve_bytes = 2 * o->room.reserve_bytes,
+        .claimed_bytes = claims_read(o->room.claims_fd, _CLAIMS_SLOTS),
+    };
     struct statfs fs;
     if (fstatfs(o->dir_fd, &fs) == 0)
         storage.free_bytes = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;

@@ -223,10 +223,11 @@ enum sandbox_state sandbox_state(const struct sandbox *sb);
 const char *sandbox_state_name(enum sandbox_state s);
 const struct spec *sandbox_spec(const struct sandbox *sb);
 const struct effective *sandbox_effective(const struct sandbox *sb);
-/* The file system of the state directory: what is free, and what of it is promised to the disks of
- * sandboxes (images; those in memory are not on it). */
+/* The file system of the state directory: what is free, what of it is promised to the disks of
+ * sandboxes (images; those in memory are not on it), and what uploads, images that are made and
+ * output may write next. */
 struct manager_storage {
-    uint64_t free_bytes, reserve_bytes, promised_bytes;
+    uint64_t free_bytes, reserve_bytes, promised_bytes, claimed_bytes;
 };
 struct manager_storage manager_storage(const struct manager *m);
 const struct error *sandbox_failure(const struct sandbox *sb); /* why CRASHED */

@@ -10,6 +10,7 @@
 #include <sys/vfs.h>
 
 #include "base/fd.h"
+#include "proto/claims.h"
 #include "proto/promised.h"
 
 #define MIB         (1024ull * 1024)
@@ -17,10 +18,13 @@
 
 int ledger_open(struct ledger *l, uint64_t reserve_bytes)
 {
-    *l = (struct ledger){.reserve_bytes = reserve_bytes};
+    *l = (struct ledger){.reserve_bytes = reserve_bytes, .claims_fd = -1};
     list_init(&l->counted);
     l->promised_fd = promised_open(&l->promised);
-    return l->promised_fd < 0 ? l->promised_fd : 0;
+    if (l->promised_fd < 0)
+        return l->promised_fd;
+    l->claims_fd = claims_open();
+    return l->claims_fd < 0 ? l->claims_fd : 0;
 }
 
 void ledger_close(struct ledger *l)
@@ -29,6 +33,13 @@ void ledger_close(struct ledger *l)
         munmap(l->promised, sizeof(*l->promised));
     l->promised = NULL;
     fd_close(&l->promised_fd);
+    fd_close(&l->claims_fd);
+}
+
+void ledger_forget_images(struct ledger *l)
+{
+    for (unsigned i = 0; i < CLAIMS_IMAGES_N; i++)
+        claims_set(l->claims_fd, CLAIMS_IMAGES + i, 0);
 }
 
 static uint64_t missing_bytes(const struct ledger_entry *e)
@@ -57,6 +68,11 @@ struct ledger_claim ledger_claim(struct ledger *l, struct ledger_entry *e, uint6
     *e = (struct ledger_entry){.bytes = bytes, .image_fd = -1};
     list_append(&l->counted, &e->node);
     ledger_refresh(l);
+    /* Told first, then looked: of this and a claim that is made meanwhile one sees the other. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__builtin_add_overflow(c.others_bytes, claims_read(l->claims_fd, _CLAIMS_SLOTS),
+                               &c.others_bytes))
+        c.others_bytes = UINT64_MAX;
     return c;
 }
 

@@ -11,7 +11,8 @@
  * What is counted and has no blocks yet is told to the image keeper and the control plane
  * (proto/promised.h): uploads, images and kept output leave it free, beside the reserve. It falls
  * as sandboxes write, which is looked at from time to time; a figure that is old is too high, never
- * too low, because images do not give blocks back.
+ * too low, because images do not give blocks back. These two in turn claim what they are about to
+ * write (proto/claims.h), and no disk is promised of that.
  *
  * Nothing is asked of the file system for a sandbox whose disk is in memory. */
 #pragma once
@@ -27,6 +28,7 @@ struct ledger {
     struct list counted; /* struct ledger_entry: images being made, and those without blocks */
     int promised_fd;     /* to hand out; -1: there is none */
     uint64_t *promised;  /* what it says */
+    int claims_fd;       /* what is claimed beside it (proto/claims.h), to hand out, or -1 */
 };
 
 /* The counted image of one sandbox. */
@@ -36,7 +38,7 @@ struct ledger_entry {
     int image_fd;   /* to see how many blocks it has; -1: it is being made */
 };
 
-/* A view of it for one new image: what others have promised without blocks. */
+/* A view of it for one new image: what others were promised without blocks, or have claimed. */
 struct ledger_claim {
     uint64_t reserve_bytes, others_bytes, bytes;
 };
@@ -51,6 +53,8 @@ void ledger_follow(struct ledger *l, struct ledger_entry *e, int image_fd);
 void ledger_release(struct ledger *l, struct ledger_entry *e);
 /* Looks at the images. Returns and tells how many bytes of what is counted have no blocks. */
 uint64_t ledger_refresh(struct ledger *l);
+/* The image keeper has ended: its workers write nothing any more. */
+void ledger_forget_images(struct ledger *l);
 
 /* In the helper that makes the image: does the claim fit the file system that dir_fd is on? 0, or
  * -ENOSPC with a text in why. */

@@ -76,7 +76,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
     w->options = *o;
     w->control_fd = w->host_ns_fd = w->own_ns_fd = w->proc_fd = w->state_fd = -1;
     w->store_fd = w->policy_dir_fd = -1;
-    w->ledger.promised_fd = -1;
+    w->ledger.promised_fd = w->ledger.claims_fd = -1;
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
     w->janitor.sock = -1;
     w->signer = (struct signer)SIGNER_INIT;
@@ -257,6 +257,16 @@ int warden_enter_host(const struct warden *w)
 int warden_promised_fd(const struct warden *w)
 {
     return w->ledger.promised_fd;
+}
+
+int warden_claims_fd(const struct warden *w)
+{
+    return w->ledger.claims_fd;
+}
+
+void warden_forget_images(struct warden *w)
+{
+    ledger_forget_images(&w->ledger);
 }
 
 bool warden_has_own_root(const struct warden *w)

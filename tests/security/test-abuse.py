@@ -626,6 +626,81 @@ if RUNTIME == "local":
                 equal(other.run("echo", "here")["stdout"], "here\n", "others run")
 
 
+def claimed(other):
+    return other.get("/v1/status").json["storage"]["claimed_bytes"]
+
+
+def begin_upload(other, name, mib, chunked=False):
+    """An upload of so many MiB that has been announced, and of which one came."""
+    s = other.connect()
+    length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {mib << 20}"
+    s.sendall(f"PUT /v1/images/tar?name={name} HTTP/1.1\r\nHost: localhost\r\n{length}\r\n\r\n".encode())
+    s.sendall((b"100000\r\n" if chunked else b"") + bytes(1 << 20) + (b"\r\n" if chunked else b""))
+    return s
+
+
+if RUNTIME == "local":
+    @test("P14 an upload that cannot fit is refused by its length, before any of it is taken")
+    def test_p14_an_upload_that_cannot_fit_is_refused_by_its_length():
+        with SmallState(200, config="state_reserve_mb: 100\nblanks: 1\n") as other, other.connect() as s:
+            s.sendall(b"PUT /v1/images/tar?name=big HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99000000\r\n\r\n")
+            answer = s.recv(65536)
+            check(b" 507 " in answer[:32] and b"state_reserve_mb" in answer, answer)
+            equal(claimed(other), 0, "what was refused is not claimed")
+
+
+    @test("P14 what an upload has announced is promised to no disk, and to no other upload; until it ends, by kill -9 too")
+    def test_p14_what_an_upload_has_announced_is_promised_to_no_disk():
+        disk = {"limits": {"memory_mb": 64, "disk_mb": 150}}
+        with SmallState(400, config="state_reserve_mb: 60\nblanks: 1\n") as other:
+            with begin_upload(other, "first", 200):
+                wait_for(lambda: claimed(other) > 150 << 20, "the upload's claim is seen")
+                refusal = other.post("/v1/sandboxes", disk)
+                equal(refusal.status, 507, refusal)
+                check("state_reserve_mb" in refusal.json["error"]["message"], refusal)
+                with begin_upload(other, "second", 150) as s:
+                    answer = s.recv(65536)
+                    check(b" 507 " in answer[:32] and b"state_reserve_mb" in answer, answer)
+                equal(other.run("echo", "here")["stdout"], "here\n", "others run")
+            wait_for(lambda: claimed(other) < 20 << 20, "the caller left: nothing is claimed any more")
+            with begin_upload(other, "third", 200, chunked=True):
+                wait_for(lambda: 0 < claimed(other) < 20 << 20, "without a length a few MiB at a time are claimed")
+                warden = other.get("/v1/status").json["warden_pid"]
+                for p in below(warden):
+                    if name_of(p) == "mas-images":
+                        os.kill(p, signal.SIGKILL)
+                wait_for(lambda: claimed(other) <= 1 << 20, "a dead keeper claims nothing")
+            equal(other.post("/v1/sandboxes", disk).status, 201, "there is room")
+
+
+    for fstype in ("ext2", "ext4", "tmpfs"):
+        @test(f"P14 an image that unpacks to more than there is ends before it takes the reserve ({fstype})")
+        def test_p14_an_image_that_unpacks_to_more_than_there_is(fstype=fstype):
+            body = io.BytesIO()
+            with tarfile.open(fileobj=body, mode="w:gz", compresslevel=1) as tar:
+                for i in range(30):  # 300 MiB of 2
+                    info = tarfile.TarInfo(f"zeroes{i}")
+                    info.size = 10 << 20
+                    tar.addfile(info, io.BytesIO(bytes(info.size)))
+            config = "state_reserve_mb: 100\nblanks: 1\nimages_max_ratio: 100000\n"
+            with SmallState(400, fstype, config=config) as other, other.sandbox(limits={"memory_mb": 64, "disk_mb": 100}) as sb:
+                equal(sb.sh("head -c 8M /dev/urandom > first && sha256sum first > sums && sync")["exit_code"], 0)
+                least_free, done = [], threading.Event()
+
+                def look():
+                    while not done.is_set():
+                        least_free.append(other.get("/v1/status").json["storage"]["free_bytes"])
+                looker = threading.Thread(target=look)
+                looker.start()
+                answer = put_until_answered(other, "/v1/images/tar?name=big", body.getbuffer())
+                done.set()
+                looker.join()
+                check(b" 507 " in answer[:32] and b"state_reserve_mb" in answer, answer)
+                check(min(least_free) > 98 << 20, f"the reserve was taken: {min(least_free) >> 20} MiB were left")
+                r = sb.sh("dd if=/dev/urandom of=rest bs=1M count=40 && sync && sha256sum -c sums")
+                equal(r["exit_code"], 0, f"what was promised can be written: {r}")
+
+
 SUID_DUMPABLE = "/proc/sys/fs/suid_dumpable"
 
 

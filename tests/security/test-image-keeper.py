@@ -173,8 +173,11 @@ class Unpacker:
         wait_for(self.find, "the unpacker")
         wait_for(lambda: state_of(self.pid) == "T", "its stop")
         self.fds = descriptors_of(self.pid)
-        self.pipe = max(fd for fd, at in self.fds.items() if fd > 2 and at.startswith("pipe:"))
+        self.pipe = next(fd for fd, at in self.fds.items() if fd > 2 and at.startswith("pipe:") and self.writes(fd))
         self.target = next(fd for fd, at in self.fds.items() if at.endswith("/image"))
+
+    def writes(self, fd):
+        return int(re.search(r"flags:\s*(\d+)", proc_text(self.pid, f"fdinfo/{fd}"))[1], 8) & os.O_ACCMODE == os.O_WRONLY
 
     def put(self, data):
         self.answer = d.put("/v1/images/tar?name=forged&format=rootfs-tar", data)
@@ -212,7 +215,7 @@ RESULT = struct.pack("=6I4Q512s", 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, b"")  # struct u
 TREE = many_files()
 
 
-@test("P28 the unpacker has its source, its directory and a pipe, and no way to write to its source")
+@test("P28 the unpacker has its source, its directory and two pipes, and no way to write to its source")
 def test_p28_the_unpacker_has_its_source_its_directory():
     u = Unpacker(TREE)
     for fd, at in u.fds.items():

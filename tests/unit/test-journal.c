@@ -22,6 +22,7 @@ static void set_options(size_t memory, uint64_t limit)
 {
     options = (struct journal_options){
         .dir_fd = options.dir_fd,
+        .room = {.dir_fd = options.dir_fd, .promised_fd = -1, .claims_fd = -1},
         .memory_bytes = memory,
         .config = {.limit_bytes = limit, .min_events = 2, .total_limit = 1 << 30}};
 }
@@ -709,14 +710,14 @@ static void test_room(void)
 {
     static char chunk[64 * 1024];
     set_options(1024, 1 << 26);
-    options.least_free = UINT64_MAX;
+    options.room.reserve_bytes = UINT64_MAX;
     struct journal *j = journal_new(&options, "room", NULL, false);
     journal_start(j);
     for (int i = 0; i < 64; i++)
         journal_append(j, 1, chunk, sizeof(chunk));
     ok(options.short_of_room, "it is noticed that there is too little room");
     ok(options.total_bytes < 2 << 20, "then only the newest output is kept");
-    options.least_free = 1;
+    options.room.reserve_bytes = 1;
     journal_look_for_room(&options);
     ok(!options.short_of_room, "room is noticed, too");
     journal_free(j);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "proto/claims.h"
 #include "proto/promised.h"
 #include "tests/unit/tap.h"
 
@@ -59,6 +60,43 @@ static void test_counting(void)
     ledger_close(&l);
 }
 
+/* What others are about to write, in a directory whose file system has room for very much more than
+ * these figures, or for nothing at all. */
+static void test_claims(void)
+{
+    struct ledger l;
+    struct ledger_entry disk = {0};
+    struct claims_view view;
+    ok(ledger_open(&l, 10 * MIB) == 0, "a ledger");
+    _cleanup_close_ int dir = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct claimant image = {dir, l.promised_fd, l.claims_fd, CLAIMS_IMAGES + 3, 0};
+    struct claimant output = {dir, l.promised_fd, l.claims_fd, CLAIMS_OUTPUT, 0};
+    ok(claims_take(&image, 3 * MIB, NULL) == 0 && claims_take(&output, MIB, NULL) == 0 &&
+           claims_read(l.claims_fd, _CLAIMS_SLOTS) == 4 * MIB,
+       "two claims");
+    ok(claims_read(l.claims_fd, CLAIMS_OUTPUT) == 3 * MIB, "a claimant's own does not count");
+    ok(ledger_claim(&l, &disk, 7 * MIB).others_bytes == 4 * MIB, "a disk gets nothing of them");
+    claims_set(l.claims_fd, CLAIMS_IMAGES + 3, 2 * MIB);
+    output.reserve_bytes = UINT64_MAX - 2;
+    ok(claims_take(&output, MIB, &view) == -ENOSPC && view.others_bytes == 9 * MIB &&
+           claims_read(l.claims_fd, _CLAIMS_SLOTS) == 2 * MIB,
+       "what does not fit is refused with its figures, and claims nothing");
+    claims_set(l.claims_fd, CLAIMS_OUTPUT, UINT64_MAX);
+    ok(claims_take(&image, MIB, NULL) == -ENOSPC, "a number that makes no sense is no room");
+    ledger_release(&l, &disk);
+    ok(ledger_claim(&l, &disk, 7 * MIB).others_bytes == UINT64_MAX, "for no disk either");
+    claims_set(l.claims_fd, CLAIMS_OUTPUT, MIB);
+    claims_set(l.claims_fd, _CLAIMS_SLOTS, MIB);
+    claims_set(l.claims_fd, CLAIMS_IMAGES + 3, MIB);
+    ledger_forget_images(&l);
+    ok(claims_read(l.claims_fd, _CLAIMS_SLOTS) == MIB, "an image keeper that ended claims nothing");
+    ok(ftruncate(l.claims_fd, 0) < 0, "the table cannot be cut");
+    ledger_release(&l, &disk);
+    ledger_close(&l);
+    image.claims_fd = image.promised_fd = -1;
+    ok(claims_take(&image, MIB, NULL) == 0, "an older warden has no table");
+}
+
 static void test_readers(void)
 {
     uint64_t *bytes, other = 7;
@@ -76,5 +114,6 @@ int main(void)
 {
     test_counting();
     test_readers();
+    test_claims();
     return tap_done();
 }

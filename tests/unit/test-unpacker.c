@@ -39,14 +39,48 @@ static int hear(const void *data, size_t len, struct unpacker_record *ret, struc
 {
     int said[2], r;
     _cleanup_close_ int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    struct worker w = {.o = &options, .out = null, .deadline_ms = clock_mono_ms() + 10000};
+    struct worker w = {.o = &options,
+                       .out = null,
+                       .room = {base_fd, -1, -1, CLAIMS_IMAGES, 0},
+                       .deadline_ms = clock_mono_ms() + 10000};
     if (pipe2(said, O_CLOEXEC) < 0 || fd_write_all(said[1], data, len) < 0)
         exit(EXIT_FAILURE);
     close(said[1]);
     *err = (struct error){0};
-    r = unpacker_read(&w, said[0], ret, err);
+    r = unpacker_read(&w, said[0], -1, ret, err);
     close(said[0]);
     return r;
+}
+
+/* It asks for room, and hears when it has it. */
+static void test_claim(void)
+{
+    struct unpacker_record claim = {.type = UNPACKER_CLAIM, .done_bytes = 4096}, got;
+    struct error err = {0};
+    struct worker w = {.o = &options,
+                       .room = {base_fd, -1, claims_open(), CLAIMS_IMAGES, 0},
+                       .deadline_ms = clock_mono_ms() + 10000};
+    int said[2], heard[2];
+    char granted = 'x';
+    if (pipe2(said, O_CLOEXEC) < 0 || pipe2(heard, O_CLOEXEC) < 0 ||
+        fd_write_all(said[1], &claim, sizeof(claim)) < 0 ||
+        fd_write_all(said[1], &good, sizeof(good)) < 0 || close(said[1]) < 0)
+        exit(EXIT_FAILURE);
+    ok(unpacker_read(&w, said[0], heard[1], &got, &err) == 0 && read(heard[0], &granted, 1) == 1 &&
+           !granted,
+       "room that is there: %s", err.message);
+    ok(claims_read(w.room.claims_fd, _CLAIMS_SLOTS) == 4096, "it is claimed");
+    claim.done_bytes = UINT64_MAX;
+    ok(hear(&claim, sizeof(claim), &got, &err) < 0 && err.code == ERROR_NO_SPACE &&
+           strstr(err.message, "state_reserve_mb"),
+       "room that is not there: %s", err.message);
+    claim.done_bytes = 0;
+    ok(hear(&claim, sizeof(claim), &got, &err) < 0, "one that does not hear is refused: %s",
+       err.message);
+    close(said[0]);
+    close(heard[0]);
+    close(heard[1]);
+    close(w.room.claims_fd);
 }
 
 static void test_sequences(void)
@@ -216,7 +250,10 @@ static void test_no_landlock(void)
     struct unpacker_record got;
     _cleanup_close_ int null = open("/dev/null", O_WRONLY | O_CLOEXEC),
                         source = openat(base_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct worker w = {.o = &options, .out = null, .deadline_ms = clock_mono_ms() + 10000};
+    struct worker w = {.o = &options,
+                       .out = null,
+                       .room = {base_fd, -1, -1, CLAIMS_IMAGES, 0},
+                       .deadline_ms = clock_mono_ms() + 10000};
     const struct unpacker_task t = {.kind = UNPACK_DIR, .source = source, .target = base_fd};
     ok(image_store_open(base_fd, &store, &err) == 0, "a store: %s", err.message);
     w.store = store;
@@ -233,6 +270,7 @@ int main(void)
     if (!mkdtemp(base_path) || (base_fd = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
         return EXIT_FAILURE;
     test_sequences();
+    test_claim();
     test_values();
     test_parts();
     test_tree();

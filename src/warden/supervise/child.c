@@ -126,8 +126,8 @@ int child_send_handover(const struct supervise_options *o, const struct child_co
         .gid = o->startup->gid,
     };
     snprintf(h.state_path, sizeof(h.state_path), "%s", o->startup->control_path);
-    int promised = warden_promised_fd(o->warden);
-    ssize_t n = fd_send_msg(warden_end, &h, sizeof(h), &promised, promised >= 0);
+    const int room[] = {warden_promised_fd(o->warden), warden_claims_fd(o->warden)};
+    ssize_t n = fd_send_msg(warden_end, &h, sizeof(h), room, ELEMENTS(room));
     return n < 0 ? (int)n : 0;
 }
 
@@ -195,7 +195,8 @@ pid_t child_start_keeper(const struct supervise_options *o, int program, int soc
                        s->state_images_fd,
                        s->default_image_fd,
                        warden_promised_fd(o->warden),
-                       gateway_sock};
+                       gateway_sock,
+                       warden_claims_fd(o->warden)};
     pid_t warden = getpid(), pid = fork();
     if (pid != 0)
         return pid < 0 ? -errno : pid;
