@@ -61,7 +61,9 @@ struct connection {
     struct chunk_decoder chunks;
 };
 
-static void wipe(struct strbuf *b)
+/* Any of these buffers may hold a secret in clear, so all of what was allocated is wiped, also the
+ * bytes behind its end that an earlier content has left. */
+static void buffer_wipe(struct strbuf *b)
 {
     if (b->data)
         explicit_bzero(b->data, b->alloc);
@@ -81,10 +83,10 @@ static void connection_free(struct connection *c)
     epoll_timer_clear(&c->timer);
     side_close(c, &c->client);
     side_close(c, &c->server);
-    wipe(&c->in);
-    wipe(&c->up);
-    wipe(&c->answer);
-    wipe(&c->down);
+    buffer_wipe(&c->in);
+    buffer_wipe(&c->up);
+    buffer_wipe(&c->answer);
+    buffer_wipe(&c->down);
     decider_done(&c->decider);
     list_remove(&c->node);
     c->owner->n_connections--;
@@ -250,7 +252,7 @@ static void take_head(struct connection *c)
     if (!status && (why = decider_check(&c->decider, &c->request)))
         status = 403;
     if (status) {
-        wipe(&c->up); /* nothing of it has left */
+        buffer_wipe(&c->up); /* nothing of it has left */
         connection_refuse(c, status, why);
         return;
     }

@@ -59,7 +59,7 @@ static const char usage[] =
     "secrets; of no use by hand.\n";
 
 /* Started by hand, or by a program that is not the warden. */
-static int explain(int argc, char **argv)
+static int explain_usage(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         puts("mas-intercept " MAS_VERSION);
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     struct error err = {0};
     struct strbuf sealed = STRBUF_INIT(INTERCEPT_FILE_MAX);
     if (argc > 1 || fstat(CHILD_CHANNEL_FD, &st) < 0 || !S_ISSOCK(st.st_mode))
-        return explain(argc, argv);
+        return explain_usage(argc, argv);
     log_setup("mas-intercept", LOG_INFO, false);
     int r = take_start(&start, &sealed, &err);
     r = r < 0 ? r : interceptor_load_authorities(&i, &err);
