@@ -41,13 +41,14 @@ class Machines(Daemon):
     def emulators(self):
         return [e for vmm in children(self.status["warden_pid"]) for e in children(vmm) if is_emulator(e)]
 
-
     def await_idle(self):
         """Until the machines that are made ahead wait: their emulators have used no processor for a while."""
         end, last = time.monotonic() + WAIT_S, None
         while time.monotonic() < end:
             used = {e: cpu_ticks(e) for e in self.emulators()}
             if len(used) >= 2 and last and all(e in last and used[e] - last[e] < 3 for e in used):
+                self.connection = None  # the daemon closes one that is idle for so long
+                self.ask("GET", "/v1/status")
                 return
             last = used
             time.sleep(1)
