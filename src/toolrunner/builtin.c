@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "proto/walls.h"
 #include "toolrunner/tool.h"
 
 static const struct builtin builtins[] = {
@@ -26,6 +27,7 @@ static const struct builtin builtins[] = {
     {"skill-file", builtin_skill_file, false},
     {"pin", builtin_pin, false},
     {"fs-resolve", builtin_fs_resolve, false},
+    {WALLS_BUILTIN, builtin_walls, false},
 };
 
 static int run_tool(int argc, char **argv)

@@ -32,3 +32,4 @@ int builtin_skill_file(int argc, char **argv);
 int builtin_fs_resolve(int argc, char **argv);
 int builtin_pin(int argc, char **argv);
 int builtin_ps(int argc, char **argv);
+int builtin_walls(int argc, char **argv);

@@ -25,6 +25,7 @@ static const char usage[] =
     "       mas-toolrunner --through-proxy HOST PORT   connect standard input and output to a host\n"
     "                                               through the sandbox's proxy (ssh's ProxyCommand)\n"
     "options: --workdir DIR          where commands start\n"
+    "         --processes N          so many commands may run besides the runner, of its user\n"
     "         --shared-uid           commands keep the runner's user, behind Landlock\n"
     "         --acting-uid U         have no rights but to signal and become that user and group\n"
     "         --command-rules N      every command enters the Landlock rules in this descriptor\n"
@@ -41,6 +42,7 @@ enum option_id {
     OPT_UID,
     OPT_GID,
     OPT_WORKDIR,
+    OPT_PROCESSES,
     OPT_SHARED_UID,
     OPT_GATEWAY,
     OPT_PROXY,
@@ -63,6 +65,7 @@ static const struct option options[] = {
     {"uid", required_argument, NULL, OPT_UID},
     {"gid", required_argument, NULL, OPT_GID},
     {"workdir", required_argument, NULL, OPT_WORKDIR},
+    {"processes", required_argument, NULL, OPT_PROCESSES},
     {"shared-uid", no_argument, NULL, OPT_SHARED_UID},
     {"gateway-socket", required_argument, NULL, OPT_GATEWAY},
     {"proxy-port", required_argument, NULL, OPT_PROXY},
@@ -114,6 +117,9 @@ static void apply_option(struct runner_config *c, int id, const char *value)
         break;
     case OPT_WORKDIR:
         c->workdir = value;
+        break;
+    case OPT_PROCESSES:
+        c->processes = (uint32_t)parse_number(value, UINT_MAX - 1) + 1;
         break;
     case OPT_SHARED_UID:
         c->shared_uid = true;

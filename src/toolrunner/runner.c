@@ -211,6 +211,13 @@ static int runner_act(const struct runner_config *c)
     return getppid() == parent ? 0 : -ESRCH;
 }
 
+/* The kernel counts processes by user: it is a wall where no other sandbox has the same one. */
+static int runner_limit_processes(const struct runner_config *c)
+{
+    struct rlimit limit = {.rlim_cur = c->processes, .rlim_max = c->processes};
+    return c->processes && setrlimit(RLIMIT_NPROC, &limit) < 0 ? -errno : 0;
+}
+
 /* The order matters. Groups and ids change while the runner may still change them. A change of ids
  * also resets whether the process is dumpable, so that is cleared after it; and the filter comes
  * last, because it would refuse these calls. */
@@ -221,6 +228,7 @@ static int runner_protect(struct runner *r)
     if (r->config.switch_user && setgroups(0, NULL) < 0)
         return -errno;
     int n = runner_act(&r->config);
+    n = n < 0 ? n : runner_limit_processes(&r->config);
     if (n < 0)
         return n;
     if (walled &&

@@ -34,6 +34,7 @@ struct runner_config {
     bool acting; /* the effective ids are the commands', and there are no rights */
     uid_t uid;
     gid_t gid;
+    uint32_t processes;         /* of our user, the runner included; 0 if they are not limited */
     const char *workdir;        /* NULL means the current directory */
     const char *gateway_socket; /* NULL if there is none */
     uint16_t proxy_port; /* in place of a socket with a name: on the loopback; 0 if there is none */

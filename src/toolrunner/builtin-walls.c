@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* walls: what this command finds of the sandbox's walls (proto/walls.h). A limit of 0 is none, and
+ * so is one that cannot be read: what is not known is not there. */
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/landlock.h"
+#include "base/strbuf.h"
+#include "proto/walls.h"
+#include "toolrunner/builtin-io.h"
+#include "toolrunner/builtin.h"
+
+#define FILE_MAX     65536
+#define V1_UNLIMITED (1ull << 62) /* cgroup v1 rounds the largest number down to a page */
+
+/* The numbers that a file begins with; "max" and what is not there are 0. Returns how many. */
+static int read_numbers(const char *path, unsigned long long ret[2])
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(FILE_MAX);
+    ret[0] = ret[1] = 0;
+    if (fd_read_file_at(AT_FDCWD, path, &b) < 0 || strbuf_append(&b, "", 1) < 0)
+        return 0;
+    int n = sscanf(b.data, "%llu %llu", &ret[0], &ret[1]);
+    return n < 0 ? 0 : n;
+}
+
+static void read_groups(struct walls *w)
+{
+    unsigned long long memory[2], quota[2], period[2];
+    if (access("/sys/fs/cgroup/memory.max", R_OK) == 0) {
+        w->cgroup = 2;
+        read_numbers("/sys/fs/cgroup/memory.max", memory);
+        if (read_numbers("/sys/fs/cgroup/cpu.max", quota) == 2 && quota[1])
+            w->cpu_millicores = (uint32_t)(quota[0] * 1000 / quota[1]);
+    } else if (access("/sys/fs/cgroup/memory/memory.limit_in_bytes", R_OK) == 0) {
+        w->cgroup = 1;
+        read_numbers("/sys/fs/cgroup/memory/memory.limit_in_bytes", memory);
+        if (read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota) == 1 &&
+            read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period) == 1 && period[0] &&
+            quota[0] < V1_UNLIMITED)
+            w->cpu_millicores = (uint32_t)(quota[0] * 1000 / period[0]);
+    } else {
+        return;
+    }
+    w->memory_bytes = memory[0] < V1_UNLIMITED ? memory[0] : 0;
+}
+
+static void read_status(struct walls *w)
+{
+    static const char *const sets[] = {"CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"};
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(FILE_MAX);
+    w->capabilities = UINT64_MAX;
+    if (fd_read_file_at(AT_FDCWD, "/proc/self/status", &b) < 0 || strbuf_append(&b, "", 1) < 0)
+        return;
+    uint64_t all = 0;
+    for (size_t i = 0; i < ELEMENTS(sets); i++) {
+        const char *at = strstr(b.data, sets[i]);
+        all |= at ? strtoull(at + strlen(sets[i]), NULL, 16) : UINT64_MAX;
+    }
+    w->capabilities = all;
+    const char *seccomp = strstr(b.data, "\nSeccomp:"), *privs = strstr(b.data, "\nNoNewPrivs:");
+    w->seccomp = seccomp ? (uint32_t)strtoul(seccomp + strlen("\nSeccomp:"), NULL, 10) : 0;
+    w->no_new_privs = privs ? (uint32_t)strtoul(privs + strlen("\nNoNewPrivs:"), NULL, 10) : 0;
+}
+
+static void read_place(const char *path, struct walls_place *ret)
+{
+    struct statfs fs;
+    struct stat root, here;
+    if (statfs(path, &fs) < 0 || stat("/", &root) < 0 || stat(path, &here) < 0)
+        return;
+    ret->bytes = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
+    ret->in_memory = fs.f_type == TMPFS_MAGIC;
+    ret->is_mount = here.st_dev != root.st_dev;
+}
+
+int builtin_walls(int argc, char **argv)
+{
+    struct statvfs root;
+    struct rlimit processes;
+    struct walls w = {.version = WALLS_VERSION, .uid = geteuid(), .gid = getegid()};
+    int abi = landlock_abi();
+    read_groups(&w);
+    read_status(&w);
+    w.landlock_abi = abi > 0 ? (uint32_t)abi : 0;
+    w.root_read_only = statvfs("/", &root) == 0 && root.f_flag & ST_RDONLY;
+    w.own_processes = getppid() == 1;
+    w.processes = getrlimit(RLIMIT_NPROC, &processes) == 0 ? processes.rlim_cur : UINT64_MAX;
+    for (int i = 1; i < argc && w.n_places < WALLS_PLACES_MAX; i++)
+        read_place(argv[i], &w.places[w.n_places++]);
+    return fd_write_all(STDOUT_FILENO, &w, sizeof(w)) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
