@@ -2,14 +2,15 @@
 /* Creating and deleting a sandbox's objects.
  *
  * A POST without an answer may have been carried out: its object is looked up first, by its fixed
- * name, and counts if it is ours. So does one that is said to exist already. Of a namespace that is
- * not ours nothing is touched. What a failed create has made goes with its namespace, but only if
- * this task made that. */
+ * name, and counts if it was made of this order, which an earlier broker may have begun with. So
+ * does one that is said to exist already. Of a namespace that is another's, or of another create,
+ * nothing is touched. What a failed create has made goes with its namespace. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/strbuf.h"
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
@@ -66,8 +67,12 @@ static void on_looked(void *data, const struct kube_answer *answer)
     } else if (*json_member_text(json_object_get(answer->object, "metadata"),
                                  "deletionTimestamp")) {
         create_fail(t, ERROR_CONFLICT, "its namespace", "it is being deleted");
+    } else if (!kube_manifest_is_of_order(answer->object, &t->order)) {
+        create_fail(t, ERROR_CONFLICT, "its namespace",
+                    "it exists, for another sandbox of this id; it was not touched");
     } else {
         keep_uid(t, answer->object);
+        t->made |= t->object == KUBE_OBJECT_NAMESPACE;
         t->object++;
         create_next(t);
     }
@@ -155,9 +160,45 @@ static void create_next(struct broker_task *t)
     task_call(t, "POST", path.data, object, on_posted);
 }
 
+/* User ids that no pod has, and none that is being made: the kernel counts processes by them. */
+static bool slot_is_taken(const struct kube_broker *b, const struct broker_task *self,
+                          uint32_t slot)
+{
+    list_for_each(t, &b->tasks, struct broker_task, node)
+        if (t != self && t->order.op == KUBE_CREATE && t->order.slot == slot)
+            return true;
+    return broker_knows_slot(b, slot);
+}
+
+static void create_with_slot(void *data)
+{
+    struct broker_task *t = data;
+    uint32_t count = t->broker->o.ceiling->uid_count / 2;
+    if (!t->broker->synced) { /* then it is not known which are taken */
+        if (task_is_late(t))
+            create_fail(t, ERROR_UNAVAILABLE, "the cluster", "it has not told its pods yet");
+        else
+            task_wait(t, 0, create_with_slot);
+        return;
+    }
+    uint32_t slot = random_below(count), tries = 0;
+    while (slot_is_taken(t->broker, t, slot) && tries++ < count)
+        slot = (slot + 1) % count;
+    if (tries > count) {
+        create_fail(t, ERROR_LIMIT, "user ids", "all of the range are taken (kube_uid_count)");
+        return;
+    }
+    t->order.slot = slot;
+    t->tries = 0;
+    create_next(t);
+}
+
 void task_start_create(struct broker_task *t)
 {
-    create_next(t);
+    if (t->order.slot == KUBE_SLOT_ANY)
+        create_with_slot(t);
+    else
+        create_next(t);
 }
 
 /* --- deleting a namespace that is ours */

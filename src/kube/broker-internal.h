@@ -29,6 +29,7 @@ struct kube_broker {
     struct map *pods;   /* struct known_pod by id */
     struct map *routes; /* struct route by id; NULL: none is known (kube/route.h) */
     bool synced;
+    uint32_t epoch; /* proto/kube.h */
 };
 
 /* One order on its way. The memory is freed by task_finish() and by the broker's end. */
@@ -73,6 +74,9 @@ void broker_send(struct kube_broker *b, const struct kube_reply *reply, int fd);
 void task_start_create(struct broker_task *t);
 void task_start_delete(struct broker_task *t);
 void task_start_probe(struct broker_task *t);
+void task_start_list(struct broker_task *t);
+/* Has a pod that is known these user ids? */
+bool broker_knows_slot(const struct kube_broker *b, uint32_t slot);
 /* Finds out which of its meanings a 403 to a create has, and fails it with that; or, where waiting
  * helps, tries again. */
 void task_explain_forbidden(struct broker_task *t, const struct kube_result *why);

@@ -20,6 +20,7 @@ static const struct {
 } rights[] = {
     {"create", "", "namespaces", NULL, false},
     {"get", "", "namespaces", NULL, false},
+    {"list", "", "namespaces", NULL, false},
     {"delete", "", "namespaces", NULL, false},
     {"create", "", "pods", NULL, false},
     {"get", "", "pods", NULL, false},

@@ -40,6 +40,7 @@ struct queued_reply {
 
 struct known_pod {
     char *id;
+    uint32_t slot;
     struct kube_reply told;
 };
 
@@ -84,6 +85,7 @@ void broker_send(struct kube_broker *b, const struct kube_reply *reply, int fd)
     struct queued_reply *q = new0(struct queued_reply);
     q->reply = *reply;
     q->reply.version = KUBE_VERSION;
+    q->reply.epoch = b->epoch;
     q->fd = fd;
     list_append(&b->queue, &q->node);
     b->n_queued++;
@@ -197,23 +199,79 @@ void task_wait(struct broker_task *t, uint32_t retry_after_s, void (*go_on)(void
     loop_timer_start(&t->timer, 1000ull * retry_after_s + pause / 2 + random_below(pause / 2 + 1));
 }
 
-/* --- list: what the watch knows */
+/* --- list: what the watch knows, and namespaces whose pod was never made or is gone */
 
-static void answer_list(struct kube_broker *b, const struct kube_order *o)
+static void answer_listed(struct broker_task *t, const struct kube_reply *known)
 {
-    struct kube_reply done = {.kind = KUBE_ANSWERED, .tag = o->tag};
+    struct kube_reply r = *known;
+    r.kind = KUBE_LISTED;
+    r.tag = t->order.tag;
+    broker_send(t->broker, &r, -1);
+}
+
+static void list_namespace(struct broker_task *t, const json_t *space)
+{
+    const struct kube_broker *b = t->broker;
+    const json_t *metadata = json_object_get(space, "metadata");
+    const char *name = json_member_text(metadata, "name"), *prefix = b->o.ceiling->prefix;
+    struct kube_reply r = {.phase = KUBE_POD_NONE};
+    if (strncmp(name, prefix, strlen(prefix)) != 0)
+        return;
+    snprintf(r.id, sizeof(r.id), "%s", name + strlen(prefix));
+    if (*json_member_text(metadata, "deletionTimestamp"))
+        r.phase = KUBE_POD_ENDING;
+    if (!map_find(b->pods, r.id))
+        answer_listed(t, &r);
+}
+
+static void on_namespaces(void *data, const struct kube_answer *answer)
+{
+    struct broker_task *t = data;
+    size_t cursor = 0, i;
+    json_t *space;
+    t->call = NULL;
+    if (answer->result.outcome != KUBE_DONE) {
+        task_fail(t, &answer->result, "list namespaces");
+        return;
+    }
+    for (struct known_pod *p; (p = map_next(t->broker->pods, &cursor));)
+        answer_listed(t, &p->told);
+    json_array_foreach(json_object_get(answer->object, "items"), i, space) list_namespace(t, space);
+    task_finish(t, NULL);
+}
+
+void task_start_list(struct broker_task *t)
+{
+    struct error err = {0};
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
+    char selector[KUBE_SELECTOR_SIZE];
+    if (!t->broker->synced) {
+        error_set(&err, ERROR_UNAVAILABLE, 0, "the cluster has not told its pods yet");
+        task_finish(t, &err);
+        return;
+    }
+    kube_manifest_selector(t->broker->o.ceiling, selector);
+    strbuf_puts(&path, "/api/v1/namespaces");
+    kube_query_add(&path, "labelSelector", selector);
+    task_call(t, "GET", path.data, NULL, on_namespaces);
+}
+
+bool broker_knows_slot(const struct kube_broker *b, uint32_t slot)
+{
     size_t cursor = 0;
-    if (!b->synced) {
-        done.error = ERROR_UNAVAILABLE;
-        snprintf(done.message, sizeof(done.message), "the cluster has not told its pods yet");
-    }
-    for (struct known_pod *p; b->synced && (p = map_next(b->pods, &cursor));) {
-        struct kube_reply r = p->told;
-        r.kind = KUBE_LISTED;
-        r.tag = o->tag;
-        broker_send(b, &r, -1);
-    }
-    broker_send(b, &done, -1);
+    for (struct known_pod *p; (p = map_next(b->pods, &cursor));)
+        if (p->slot == slot)
+            return true;
+    return false;
+}
+
+/* KUBE_SLOT_ANY where its user is none of ours. */
+static uint32_t read_slot(const struct kube_broker *b, const json_t *pod)
+{
+    const json_t *security = json_object_get(json_object_get(pod, "spec"), "securityContext");
+    json_int_t uid = json_integer_value(json_object_get(security, "runAsUser"));
+    json_int_t first = b->o.ceiling->uid_first, count = b->o.ceiling->uid_count;
+    return uid < first || uid >= first + count ? KUBE_SLOT_ANY : (uint32_t)(uid - first) / 2;
 }
 
 static void known_pod_free(struct known_pod *p)
@@ -271,6 +329,7 @@ static void on_pod_change(void *data, const struct kube_event *event)
             map_put(b->pods, r.id, p);
         }
         p->told = r;
+        p->slot = read_slot(b, event->object);
     }
     broker_send(b, &r, -1);
 }
@@ -291,10 +350,8 @@ static void start_watch(struct kube_broker *b)
 {
     static const struct kube_watch_events events = {
         .on_change = on_pod_change, .on_synced = on_pods_synced, .on_trouble = on_watch_trouble};
-    char selector[200];
-    snprintf(selector, sizeof(selector),
-             "app.kubernetes.io/managed-by=mas-sandbox,mas-sandbox/instance=%s",
-             b->o.ceiling->instance);
+    char selector[KUBE_SELECTOR_SIZE];
+    kube_manifest_selector(b->o.ceiling, selector);
     struct kube_watch_options options = {.path = "/api/v1/pods",
                                          .label_selector = selector,
                                          .list_ms = LIST_MS,
@@ -347,6 +404,8 @@ static void start_task(struct kube_broker *b, const struct kube_order *o,
 static void take_order(struct kube_broker *b, const struct kube_order *o)
 {
     struct error err = {0};
+    if (o->version == KUBE_VERSION && o->epoch && o->epoch != b->epoch)
+        return; /* it was meant for an earlier broker, and comes again */
     if (kube_ceiling_check(b->o.ceiling, o, &err) < 0) {
         log_warn("an order is refused op=%u: %s", o->op, err.message);
         broker_answer_error(b, o, &err);
@@ -360,7 +419,7 @@ static void take_order(struct kube_broker *b, const struct kube_order *o)
     case KUBE_DELETE:
         return start_task(b, o, task_start_delete);
     case KUBE_LIST:
-        return answer_list(b, o);
+        return start_task(b, o, task_start_list);
     case KUBE_CONNECT:
         return carrier_start(b, o);
     default:
@@ -442,6 +501,8 @@ struct kube_broker *kube_broker_new(const struct kube_broker_options *options)
     if (uv_poll_init(options->loop, &b->poll, b->o.sock) < 0)
         abort(); /* it is a socket */
     uv_poll_start(&b->poll, UV_READABLE, on_sock_ready);
+    b->epoch = 1 + random_below(UINT32_MAX - 1);
+    broker_send(b, &(struct kube_reply){.kind = KUBE_BEGUN}, -1);
     start_watch(b);
     return b;
 }

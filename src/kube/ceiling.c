@@ -242,7 +242,7 @@ static int check_create(const struct kube_ceiling *c, const struct kube_order *o
         return refuse_beyond_ceiling(err, "the flag", "own users");
     if (o->flags & KUBE_WRITABLE_ROOT && !c->writable_root)
         return refuse_beyond_ceiling(err, "the flag", "writable root");
-    if (o->slot >= c->uid_count / 2)
+    if (o->slot != KUBE_SLOT_ANY && o->slot >= c->uid_count / 2)
         return refuse_beyond_ceiling(err, "the number of", "user ids");
     int r = check_volume(c, "/workspace", &o->workspace, err);
     r = r < 0 ? r : check_volume(c, "/cache", &o->cache, err);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/sha256.h"
 #include "base/strbuf.h"
 #include "kube/ceiling.h"
 #include "proto/kube.h"
@@ -19,6 +20,7 @@
 #define LABEL_INSTANCE "mas-sandbox/instance"
 #define LABEL_ID       "mas-sandbox/id"
 #define LABEL_HASH     "mas-sandbox/spec-hash"
+#define ORDER_SUM      "mas-sandbox/order"
 
 #define RUNNER_DIR     "/mas"
 #define RUNNER_PROGRAM "/mas/mas-toolrunner"
@@ -104,6 +106,20 @@ static json_t *make_labels(enum kube_object object, const struct kube_ceiling *c
     return labels;
 }
 
+/* What an order says, but for what differs when it is sent again. */
+static void order_sum(const struct kube_order *o, char out[SHA256_HEX_SIZE])
+{
+    static struct kube_order same; /* too large for a stack, and used up at once */
+    uint8_t digest[SHA256_SIZE];
+    struct sha256 s;
+    same = *o;
+    same.tag = same.epoch = same.slot = 0;
+    sha256_init(&s);
+    sha256_update(&s, &same, sizeof(same));
+    sha256_final(&s, digest);
+    sha256_hex(digest, out);
+}
+
 static json_t *make_annotations(const struct kube_order *o)
 {
     json_t *a = json_object();
@@ -128,12 +144,29 @@ static json_t *make_object(enum kube_object object, const struct kube_ceiling *c
                             kube_manifest_name(object, c, o, buffer, sizeof(buffer)), "labels",
                             make_labels(object, c, o));
     json_t *metadata = json_object_get(out, "metadata");
+    json_t *annotations = object == KUBE_OBJECT_POD ? make_annotations(o) : json_object();
+    char sum[SHA256_HEX_SIZE];
     if (object != KUBE_OBJECT_NAMESPACE)
         json_object_set_new(metadata, "namespace",
                             json_string(namespace_name(c, o, buffer, sizeof(buffer))));
-    if (object == KUBE_OBJECT_POD)
-        json_object_set_new(metadata, "annotations", make_annotations(o));
+    order_sum(o, sum);
+    json_object_set_new(annotations, ORDER_SUM, json_string(sum));
+    json_object_set_new(metadata, "annotations", annotations);
     return out;
+}
+
+bool kube_manifest_is_of_order(const json_t *object, const struct kube_order *o)
+{
+    char sum[SHA256_HEX_SIZE];
+    const json_t *annotations = json_object_get(json_object_get(object, "metadata"), "annotations");
+    order_sum(o, sum);
+    return strcmp(json_member_text(annotations, ORDER_SUM), sum) == 0;
+}
+
+void kube_manifest_selector(const struct kube_ceiling *c, char out[KUBE_SELECTOR_SIZE])
+{
+    snprintf(out, KUBE_SELECTOR_SIZE, LABEL_MANAGED "=" MANAGED_BY "," LABEL_INSTANCE "=%s",
+             c->instance);
 }
 
 bool kube_manifest_is_ours(const json_t *object, const struct kube_ceiling *c,
@@ -320,6 +353,10 @@ static json_t *make_sandbox_container(const struct kube_ceiling *c, const struct
         make_mount("home", "/home/sandbox", false));
     json_t *command = json_pack("[s, s, s, s, s]", RUNNER_PROGRAM, "--pid1", "--shared-uid",
                                 "--channel-socket", CHANNEL_SOCKET);
+    if (o->processes) {
+        json_array_append_new(command, json_string("--processes"));
+        json_array_append_new(command, quantity_json(o->processes, ""));
+    }
     bool read_only = !(o->flags & KUBE_WRITABLE_ROOT);
     return json_pack("{s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:o}", "name", KUBE_POD_NAME, "image",
                      o->image, "imagePullPolicy", "IfNotPresent", "command", command, "workingDir",

@@ -40,3 +40,9 @@ const char *kube_manifest_name(enum kube_object object, const struct kube_ceilin
 /* Whether an object that is there already is this sandbox's: of our instance and of this id. */
 bool kube_manifest_is_ours(const json_t *object, const struct kube_ceiling *c,
                            const struct kube_order *o);
+/* Whether it was made of this very order, perhaps by an earlier broker, and not of another create
+ * with the same id: what that one's callers did in it would be found there. */
+bool kube_manifest_is_of_order(const json_t *object, const struct kube_order *o);
+/* The selector of all objects of our instance. */
+#define KUBE_SELECTOR_SIZE 200
+void kube_manifest_selector(const struct kube_ceiling *c, char out[KUBE_SELECTOR_SIZE]);

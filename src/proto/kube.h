@@ -4,6 +4,13 @@
  * kube_order, the broker answers each with a struct kube_reply of the same tag, and sends struct
  * kube_reply with KUBE_TOLD and tag 0 for what happens by itself.
  *
+ * The socket outlives both processes. A broker that begins says so with KUBE_BEGUN and an epoch of
+ * its own, which is in all of its replies: orders to the one before are lost, or still lie in the
+ * socket. So an order has the epoch of the broker that it is meant for, one of another epoch is
+ * passed over, and the control plane sends all that are not answered again, to the new one. Each
+ * order comes to the same when it is carried out twice. An order with epoch 0 is for any broker: a
+ * control plane that begins learns the epoch from the answer.
+ *
  * Nothing of an order goes to the API server as it is: the broker checks each member against its
  * ceiling and writes the objects itself. */
 #pragma once
@@ -20,12 +27,14 @@
 #define KUBE_NAME_SIZE    64 /* of a class, an owner */
 #define KUBE_SPEC_SIZE    8192
 #define KUBE_QUANTITY_MAX (1ull << 50)
+#define KUBE_SLOT_ANY     UINT32_MAX /* the broker takes user ids that no other pod has */
 
 enum kube_op {
     KUBE_PROBE = 1, /* is the cluster there, which version, may we do what we must */
     KUBE_CREATE,    /* all objects of a sandbox; answered when the pod exists */
     KUBE_DELETE,    /* the namespace with all that is in it; answered when it is gone */
-    KUBE_LIST,      /* a KUBE_LISTED for each sandbox of this instance, then the answer */
+    KUBE_LIST,      /* a KUBE_LISTED for each sandbox of this instance, then the answer; one that
+                       has a namespace and no pod has KUBE_POD_NONE */
     KUBE_CONNECT,   /* answered with one end of a stream to the link of a sandbox */
     _KUBE_OP_MAX,
 };
@@ -69,7 +78,10 @@ struct kube_order {
     uint64_t memory_bytes, memory_request_bytes;
     uint64_t tmp_bytes, home_bytes;
     uint64_t generation;
-    uint32_t slot; /* which user id of the range, from 0 */
+    uint32_t slot;      /* which user ids of the range, from 0; or KUBE_SLOT_ANY */
+    uint32_t epoch;     /* of the broker that it is for; 0: any */
+    uint64_t nonce;     /* of this create: objects of another one are not taken for its own */
+    uint32_t processes; /* that the sandbox may have, by the runner's word; 0: not limited */
     uint32_t reserved;
     struct kube_volume_order workspace, cache;
     char id[KUBE_ID_SIZE];
@@ -86,6 +98,7 @@ enum kube_reply_kind {
     KUBE_ANSWERED = 1, /* the last one of a tag */
     KUBE_LISTED,       /* one of several */
     KUBE_TOLD,         /* of itself */
+    KUBE_BEGUN,        /* a broker has begun; the orders before are to be sent to it again */
     _KUBE_REPLY_KIND_MAX,
 };
 
@@ -97,7 +110,7 @@ struct kube_reply {
     uint32_t phase; /* enum kube_phase, of KUBE_LISTED and KUBE_TOLD */
     uint64_t generation;
     uint32_t retry_after_s; /* 0: the cluster did not say */
-    uint32_t reserved;
+    uint32_t epoch;         /* of the broker that sends it; never 0 */
     char id[KUBE_ID_SIZE];
     char uid[KUBE_NAME_SIZE]; /* of the pod */
     char reason[KUBE_NAME_SIZE];

@@ -113,7 +113,12 @@ def create():
         equal(sorted(policy["spec"]["policyTypes"]), ["Egress", "Ingress"])
         equal([policy["spec"].get("ingress"), policy["spec"].get("egress")], [None, None], "what the policy lets through")
         check(int(policy["metadata"]["resourceVersion"]) < int(pod["metadata"]["resourceVersion"]), "the policy is there first")
-        equal(b.do(order(CREATE, "made")).uid, r.uid, "ordered again: the same pod")
+        again = order(CREATE, "made", generation=7, owner="key-1", spec='{"a":"b"}', spec_hash="abc", home="here")
+        equal(b.do(again).uid, r.uid, "ordered again: the same pod")
+        again.nonce = 1
+        other = b.ask(again)
+        check(other.error == CONFLICT and "another sandbox of this id" in other.text, f"another create: {other}")
+        check(cluster.get(pods_of("sbx-made") + "/sandbox"), "which has not touched it")
         b.do(order(DELETE, "made"))
         equal(cluster.get(f"{SPACES}/sbx-made"), None, "what is left")
         b.do(order(DELETE, "made"))
@@ -185,8 +190,9 @@ def taken():
 
 
 def own_namespace(name):
-    """One that the broker takes for its own: made by it before, as far as anybody can see."""
-    return cluster.make(SPACES, {"metadata": {"name": "sbx-" + name, "labels": {
+    """One that the broker takes for its own: made of a plain order before, as far as it can see."""
+    return cluster.make(SPACES, {"metadata": {"name": "sbx-" + name, "annotations": {
+        "mas-sandbox/order": order_sum(order(CREATE, name))}, "labels": {
         "app.kubernetes.io/managed-by": "mas-sandbox", "mas-sandbox/instance": "test", "mas-sandbox/id": name,
         "pod-security.kubernetes.io/enforce": "restricted"}}})
 
@@ -328,6 +334,9 @@ def missed(resource, verb, number):
             fill_quota(name + "-quota")
             expect(b.ask(order(CREATE, name + "-quota")), LIMIT, "a full quota")
             b.ask(order(DELETE, name + "-quota"))
+        if (resource, verb) == ("namespaces", "list"):
+            wait_for(lambda: "not told its pods" not in b.ask(order(LIST)).text, "the watch has told its pods")
+            expect(b.ask(order(LIST)), 0, "list")
         expect(b.ask(order(DELETE, name)), 0, "delete")
     return wrong
 
@@ -488,7 +497,7 @@ def credential():
         for what, (path, body) in others.items():
             r = as_broker("POST", path + "?dryRun=All", body)
             equal(r.status, 403, f"{what}: {r}")
-        for path in ("/api/v1/secrets", "/api/v1/nodes", "/api/v1/namespaces", "/api/v1/configmaps", pods_of("sbx-victim") + "/sandbox/log"):
+        for path in ("/api/v1/secrets", "/api/v1/nodes", "/api/v1/configmaps", pods_of("sbx-victim") + "/sandbox/log"):
             equal(as_broker("GET", path).status, 403, path)
         equal(as_broker("DELETE", f"{SPACES}/kube-system?dryRun=All").status, 403, "another namespace")
         equal(as_broker("PATCH", f"{SPACES}/sbx-victim", labels, kind=MERGE).status, 403, "a change of a namespace")

@@ -183,6 +183,12 @@ static char *answer_get(const char *path, size_t *ret_len)
     if (strstr(path, "/api/v1/pods?"))
         return strstr(path, "watch=") ? answer_with("200 OK", "", ret_len)
                                       : answer_with("200 OK", pod_list, ret_len);
+    if (strstr(path, "/api/v1/namespaces?"))
+        return answer_with("200 OK",
+                           "{\"items\":[{\"metadata\":{\"name\":\"sbx-own\"}},"
+                           "{\"metadata\":{\"name\":\"elsewhere\"}},"
+                           "{\"metadata\":{\"name\":\"sbx-bare\"}}]}",
+                           ret_len);
     if (strstr(path, "/resourcequotas"))
         return answer_with("200 OK",
                            cluster.quota_full
@@ -268,7 +274,7 @@ static uv_loop_t loop;
 static int sock;
 static bool ended;
 static uint64_t tag;
-static struct kube_reply listed; /* the last */
+static struct kube_reply listed, bare; /* the last that has a pod, and that has none */
 static size_t n_listed;
 
 static struct kube_order plain_order(uint32_t op)
@@ -297,6 +303,17 @@ static bool take_reply(struct kube_reply *ret, int *ret_fd)
     return true;
 }
 
+static uint64_t answered[256]; /* tags, in turns */
+static size_t n_answered;
+
+static bool was_answered(uint64_t wanted)
+{
+    for (size_t i = 0; i < ELEMENTS(answered); i++)
+        if (answered[i] == wanted)
+            return true;
+    return false;
+}
+
 static struct kube_reply await_reply(uint64_t wanted)
 {
     struct kube_reply r = {0};
@@ -304,15 +321,17 @@ static struct kube_reply await_reply(uint64_t wanted)
     for (;;) {
         while (take_reply(&r, &fd)) {
             if (r.kind == KUBE_LISTED) {
-                listed = r;
+                *(r.phase == KUBE_POD_NONE ? &bare : &listed) = r;
                 n_listed++;
             }
+            if (r.kind == KUBE_ANSWERED)
+                answered[n_answered++ % ELEMENTS(answered)] = r.tag;
             if (r.tag == wanted && r.kind == KUBE_ANSWERED)
-                goto answered;
+                goto found;
         }
         uv_run(&loop, UV_RUN_ONCE);
     }
-answered:
+found:
     fd_close(&fd);
     return r;
 }
@@ -348,6 +367,12 @@ static void check_create(void)
     o.tag = ++tag;
     r = send_order(&o);
     ok(r.error == 0 && count_objects() == 4, "again: what is there is ours, and nothing doubled");
+    o.tag = ++tag;
+    o.nonce = 7;
+    r = send_order(&o);
+    ok(r.error == ERROR_CONFLICT && strstr(r.message, "another sandbox of this id") &&
+           count_objects() == 4,
+       "objects of another create are not taken, and not touched: %s", r.message);
     o = plain_order(KUBE_DELETE);
     r = send_order(&o);
     ok(r.error == 0 && count_objects() == 0 && strstr(cluster.log, "sbx-a1 uid "),
@@ -435,7 +460,7 @@ static void check_ceiling(void)
     struct kube_reply reply;
     int fd;
     send(sock, "hello", 5, 0);
-    while (!take_reply(&reply, &fd))
+    while (!take_reply(&reply, &fd) || reply.kind != KUBE_ANSWERED)
         uv_run(&loop, UV_RUN_ONCE);
     ok(reply.error == ERROR_INVALID, "what is no order: %s", reply.message);
     reset_cluster();
@@ -458,9 +483,19 @@ static void check_probe(void)
     n_listed = 0;
     r = send_order(&o);
     ok(r.error == 0, "a list: %s", r.message);
-    ok(n_listed == 1 && strcmp(listed.id, "own") == 0 && listed.phase == KUBE_POD_RUNNING &&
+    ok(n_listed == 2 && strcmp(listed.id, "own") == 0 && listed.phase == KUBE_POD_RUNNING &&
            strcmp(listed.uid, "u-sbx-own" KUBE_POD_NAME) == 0,
        "of ours alone, whoever else has our labels: %zu %s", n_listed, listed.uid);
+    ok(strcmp(bare.id, "bare") == 0, "and a namespace that has no pod: '%s'", bare.id);
+    o = plain_order(KUBE_PROBE);
+    o.epoch = r.epoch + 1;
+    fd_send_msg(sock, &o, sizeof(o), NULL, 0);
+    struct kube_order next = plain_order(KUBE_PROBE);
+    uint64_t passed_over = o.tag;
+    next.epoch = r.epoch;
+    r = send_order(&next);
+    ok(r.error == 0 && r.epoch == next.epoch && !was_answered(passed_over),
+       "an order for another broker is passed over");
     o = plain_order(KUBE_CONNECT);
     strcpy(o.id, "own");
     r = send_order(&o);

@@ -2,6 +2,7 @@
 """mas-kube as a program of its own, and the control plane's end of its socket. The records are those of src/proto/kube.h,
 with C's alignment."""
 import ctypes
+import hashlib
 import itertools
 import json
 import os
@@ -17,7 +18,7 @@ from masd import BUILD, PATIENCE_S, check, equal, wait_for
 PROGRAM = os.path.join(BUILD, "mas-kube")
 MIB = 1 << 20
 PROBE, CREATE, DELETE, LIST, CONNECT = range(1, 6)
-ANSWERED, LISTED, TOLD = range(1, 4)
+ANSWERED, LISTED, TOLD, BEGUN = range(1, 5)
 WRITABLE_ROOT, POOL_MEMBER, OWN_USERS = 1, 2, 4
 MEMORY, NODE, CLAIM = range(3)
 NONE, PENDING, RUNNING, ENDING, ENDED = range(5)
@@ -40,6 +41,7 @@ class Order(ctypes.Structure):
                 ("cpu_millicores", ctypes.c_uint32), ("cpu_request_millicores", ctypes.c_uint32), ("n_ranges", ctypes.c_uint32),
                 ("memory_bytes", ctypes.c_uint64), ("memory_request_bytes", ctypes.c_uint64), ("tmp_bytes", ctypes.c_uint64),
                 ("home_bytes", ctypes.c_uint64), ("generation", ctypes.c_uint64), ("slot", ctypes.c_uint32),
+                ("epoch", ctypes.c_uint32), ("nonce", ctypes.c_uint64), ("processes", ctypes.c_uint32),
                 ("reserved", ctypes.c_uint32), ("workspace", Volume), ("cache", Volume), ("id", ctypes.c_char * 60),
                 ("image", ctypes.c_char * 256), ("runtime_class", ctypes.c_char * 64), ("owner", ctypes.c_char * 64),
                 ("home", ctypes.c_char * 64), ("spec_hash", ctypes.c_char * 64), ("spec", ctypes.c_char * 8192),
@@ -49,7 +51,7 @@ class Order(ctypes.Structure):
 class Reply(ctypes.Structure):
     _fields_ = [("version", ctypes.c_uint32), ("kind", ctypes.c_uint32), ("tag", ctypes.c_uint64), ("error", ctypes.c_uint32),
                 ("phase", ctypes.c_uint32), ("generation", ctypes.c_uint64), ("retry_after_s", ctypes.c_uint32),
-                ("reserved", ctypes.c_uint32), ("id", ctypes.c_char * 60), ("uid", ctypes.c_char * 64),
+                ("epoch", ctypes.c_uint32), ("id", ctypes.c_char * 60), ("uid", ctypes.c_char * 64),
                 ("reason", ctypes.c_char * 64), ("message", ctypes.c_char * 400)]
 
     @property
@@ -82,6 +84,13 @@ def order(op, name="", **members):
         else:
             setattr(o, key, value.encode() if isinstance(value, str) else value)
     return o
+
+
+def order_sum(o):
+    """What objects of this order carry: its bytes, but for what differs when it is sent again."""
+    same = Order.from_buffer_copy(bytes(o))
+    same.tag = same.epoch = same.slot = 0
+    return hashlib.sha256(bytes(same)).hexdigest()
 
 
 class Broker:
@@ -134,8 +143,11 @@ class Broker:
         equal(len(data), ctypes.sizeof(Reply), "bytes of a reply")
         reply = Reply.from_buffer_copy(data)
         reply.fds = fds
+        check(reply.epoch, "a reply has its broker's epoch")
         if reply.kind == TOLD:
             self.told.append(reply)
+        elif reply.kind == BEGUN:
+            self.epoch = reply.epoch
         elif reply.kind == LISTED:
             self.listed.setdefault(reply.tag, []).append(reply)
         else:

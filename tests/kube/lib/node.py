@@ -13,7 +13,9 @@ import tarfile
 from cluster import *
 
 NODE = "node1"
-GROUP = "mas-check-kube"  # the control group that all pods are below, in every hierarchy
+# The control group that all pods of this script are below, in every hierarchy. Scripts run side by side, and the name is
+# that of the process before its namespaces, which removes the group.
+GROUP = os.environ.setdefault("MAS_KUBE_GROUP", f"mas-check-kube-{os.getpid()}")
 ADDRESS = "10.123.0.1"
 SOCKET = f"{HOME}/containerd.sock"
 
