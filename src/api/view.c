@@ -154,7 +154,8 @@ json_t *view_sandbox(const struct sandbox *sb)
         json_object_set_new(o, "workdir", json_string(workdir));
     if (sandbox_spec(sb)->image) {
         json_object_set_new(o, "image", json_message(sandbox_spec(sb)->image));
-        json_object_set_new(o, "image_digest", json_message(sandbox_spec(sb)->image_digest));
+        if (sandbox_spec(sb)->image_digest)
+            json_object_set_new(o, "image_digest", json_message(sandbox_spec(sb)->image_digest));
     }
     json_object_set_new(o, "mounts", view_mounts(sandbox_spec(sb)));
     if (state == SANDBOX_READY)

@@ -253,8 +253,9 @@ static void apply_quantities(struct config *c, struct config_problems *p)
 static void check_kube(const struct config *c, struct config_problems *p)
 {
     static const char *const needs[] = {
-        "kube_context",    "kube_direct_port",     "kube_exec_plugins",   "kube_images",
-        "kube_link_image", "kube_runtime_classes", "kube_storage_classes"};
+        "kube_context",         "kube_direct_port",     "kube_exec_plugins",
+        "kube_image",           "kube_images",          "kube_link_image",
+        "kube_runtime_classes", "kube_storage_classes", "kube_unproven_network"};
     const struct kube_config *k = &c->kube;
     if (k->config_file && k->in_cluster)
         config_error(p, "kube_config and kube_in_cluster: only one of them says how the cluster is "
@@ -263,6 +264,8 @@ static void check_kube(const struct config *c, struct config_problems *p)
         config_error(p, "kube_link_image: needed with kube_config or kube_in_cluster");
     if (kube_is_configured(k) && !k->images)
         config_error(p, "kube_images: needed with kube_config or kube_in_cluster");
+    if (!kube_is_configured(k) && strcmp(c->runtime, "kube") == 0)
+        config_error(p, "runtime: kube needs kube_config or kube_in_cluster");
     for (size_t i = 0; !kube_is_configured(k) && i < ELEMENTS(needs); i++)
         if (config_origin(c, needs[i]) != ORIGIN_DEFAULT)
             config_warn(p, "%s has no effect without kube_config or kube_in_cluster", needs[i]);

@@ -105,7 +105,7 @@ const struct config_key config_keys[] = {
 
     GROUP("Daemon"),
     CHOICE(runtime, runtime, "local",
-           "local|landlock|process|oci|crun|runc|gvisor|kata|podman|podman-gvisor|podman-kata|docker|docker-gvisor|docker-kata|microvm",
+           "local|landlock|process|oci|crun|runc|gvisor|kata|podman|podman-gvisor|podman-kata|docker|docker-gvisor|docker-kata|microvm|kube",
            "runtime of a sandbox whose request names none"),
     CHOICE(oci_runtime, oci_runtime, "crun", "crun|runc|runsc|kata",
            "program behind the runtime oci where a request names none"),
@@ -386,7 +386,7 @@ const struct config_key config_keys[] = {
 
     GROUP("Kubernetes"),
     PATH(kube_config, kube.config_file, NULL,
-         "kubeconfig of a cluster, read at the start with all that it names; starts mas-kube, which alone has its credential. The runtime kube is not there yet"),
+         "kubeconfig of a cluster, read at the start with all that it names; starts mas-kube, which alone has its credential"),
     BOOL(kube_in_cluster, kube.in_cluster, "false", "instead of kube_config: the files of this pod's service account"),
     STRING(kube_context, kube.context, NULL, "context of kube_config; without one, its current-context"),
     BOOL(kube_exec_plugins, kube.exec_plugins, "false", "the program that kube_config names for its credential may be run, as mas-kube's user"),
@@ -395,6 +395,7 @@ const struct config_key config_keys[] = {
     LIST(CONFIG_LIST, kube_images, kube.images, "images that pods may have: a whole name, or one that ends in / or : as a beginning"),
     LIST(CONFIG_LIST, kube_runtime_classes, kube.runtime_classes, "RuntimeClasses that pods may have, besides none"),
     LIST(CONFIG_LIST, kube_storage_classes, kube.storage_classes, "classes that claims may have; default is the cluster's own; none: no claims"),
+    STRING(kube_image, kube.image, NULL, "image of a pod whose sandbox names none; without it such a sandbox is refused"),
     STRING(kube_link_image, kube.link_image, NULL, "image of the containers that are ours in each pod"),
     INT(kube_direct_port, kube.direct_port, "0", 0, 65535, "where links of pods are reached at the pod's address, by TLS; from 1024 on; 0: only through the API server"),
     STRING(kube_direct_from, kube.direct_from, NULL, "namespace of this daemon's own pod, from which alone the links may be reached; needed with kube_direct_port"),
@@ -404,6 +405,7 @@ const struct config_key config_keys[] = {
     SIZE(kube_max_disk, kube.disk_bytes, "10Gi", MIB, 1024 * TIB, "largest size of one volume of a pod"),
     BOOL(kube_node_disk, kube.node_disk, "false", "volumes may be on a node's disk, where a pod that is over its size is only evicted"),
     BOOL(kube_own_users, kube.own_users, "false", "pods may have a user namespace of their own (hostUsers: false)"),
+    BOOL(kube_unproven_network, kube.unproven_network, "false", "pods may run although it is not proven that the cluster enforces NetworkPolicies; their network wall is not claimed"),
     BOOL(kube_writable_root, kube.writable_root, "false", "the root of a pod may be writable"),
 
     GROUP("sbx API"),

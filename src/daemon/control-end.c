@@ -17,6 +17,7 @@
 #include "mcp/mcp.h"
 #include "net/http.h"
 #include "port/token.h"
+#include "runtime/kube/cluster.h"
 #include "runtime/warden-client.h"
 #include "sandbox/sandbox.h"
 #include "secret/secrets.h"
@@ -29,6 +30,7 @@ static void close_rest(struct control *k)
         http_server_close(k->server);
     images_close(steal_ptr(k->images));
     warden_client_close(k->warden);
+    cluster_close(steal_ptr(k->host.cluster));
     keys_stop(k->keys);
     traffic_tokens_stop(k->traffic);
     secrets_stop(k->secrets);

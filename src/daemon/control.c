@@ -89,7 +89,7 @@ static void say_serves(void)
 }
 
 static int run_control_plane(const struct handover *h, const struct config *c,
-                             const struct claimant *room)
+                             const struct claimant *room, int kube_sock)
 {
     int listeners[HANDOVER_LISTENERS_MAX];
     for (size_t i = 0; i < h->n_listeners; i++)
@@ -105,6 +105,7 @@ static int run_control_plane(const struct handover *h, const struct config *c,
         .warden_sock = HANDOVER_WARDEN,
         .gateway_sock = HANDOVER_GATEWAY,
         .keeper_sock = HANDOVER_KEEPER,
+        .kube_sock = kube_sock,
         .room = room,
         .listeners = listeners,
         .n_listeners = h->n_listeners,
@@ -124,6 +125,8 @@ int control_stage(void)
     struct config c;
     struct error err = {0};
     struct claimant room;
+    /* Before anything else is opened, which could get the number. */
+    int kube_sock = fd_set_cloexec(HANDOVER_KUBE, true) < 0 ? -1 : HANDOVER_KUBE;
     prctl(PR_SET_NAME, "mas-control", 0, 0, 0);
     stage_set_signals();
     if (handover_take(&h, &c, &room, &err) < 0) {
@@ -143,7 +146,7 @@ int control_stage(void)
     log_info("control plane started pid=%d uid=%u generation=%llu", getpid(), (unsigned)getuid(),
              (unsigned long long)h.generation);
     say_dropped(&h);
-    int code = run_control_plane(&h, &c, &room);
+    int code = run_control_plane(&h, &c, &room, kube_sock);
     config_done(&c);
     return code;
 }

@@ -23,6 +23,7 @@ struct control_context {
     int warden_sock;             /* SOCK_SEQPACKET, plans (proto/plan.h) */
     int gateway_sock;            /* SOCK_SEQPACKET (gateway/gateway-client.h) */
     int keeper_sock;             /* SOCK_SEQPACKET (keeper/keeper-client.h) */
+    int kube_sock;               /* SOCK_SEQPACKET (proto/kube.h), or -1 without a cluster */
     const struct claimant *room; /* what is promised and claimed already (proto/claims.h) */
     const int *listeners;        /* listening sockets; none in line mode */
     size_t n_listeners;

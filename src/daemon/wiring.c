@@ -34,6 +34,7 @@
 #include "mcp/tools/catalog.h"
 #include "net/http.h"
 #include "runtime/choose.h"
+#include "runtime/kube/cluster.h"
 #include "runtime/warden-client.h"
 #include "sandbox/sandbox.h"
 #include "port/token.h"
@@ -366,6 +367,20 @@ static int make_gate(struct control *k, struct error *err)
     return k->policy ? 0 : -1;
 }
 
+/* A pod that does not come to run is given up before the manager would do so, with the reason. */
+static struct cluster *make_cluster(struct control *k)
+{
+    const struct config *c = k->ctx->config;
+    uint64_t most_ms = c->manager.create_timeout_ms;
+    struct cluster_options o = {.loop = k->ctx->loop,
+                                .sock = k->ctx->kube_sock,
+                                .generation = k->ctx->generations_before + k->ctx->generation,
+                                .image = c->kube.image,
+                                .unproven_network = c->kube.unproven_network,
+                                .start_ms = most_ms - most_ms / 10};
+    return o.sock < 0 ? NULL : cluster_new(&o);
+}
+
 /* The warden is asked first: what it can build decides whether the configuration holds here. */
 static int open_host(struct control *k, struct error *err)
 {
@@ -374,6 +389,7 @@ static int open_host(struct control *k, struct error *err)
     default_spec_fill(&k->default_spec, c);
     k->warden = warden_client_new(k->ctx->loop, k->ctx->warden_sock);
     k->host = (struct runtime_host){.warden = k->warden,
+                                    .cluster = make_cluster(k),
                                     .mounts_allow = c->mounts_allow,
                                     .process_enabled = config_process_enabled(c),
                                     .oci_runtime = c->oci_runtime,
@@ -433,6 +449,8 @@ static int control_init(struct control *k, struct error *err)
         return error_set(err, ERROR_INTERNAL, errno, "open '%s'", k->ctx->state_path);
     if (open_host(k, err) < 0 || open_state(k, err) < 0 || open_sandboxes(k, journal_dir, err) < 0)
         return -1;
+    if (k->host.cluster)
+        cluster_start(k->host.cluster); /* all sandboxes that may have a pod are known by now */
     /* Callers come last, when everything that they can ask for is there. */
     const struct control_context *ctx = k->ctx;
     k->api = make_api(k);

@@ -17,9 +17,11 @@ struct kube_config {
     char *link_image, *priority_class;
     uint32_t direct_port;
     char *direct_from;
+    char *image; /* of pods whose spec names none; NULL: they are refused */
     uint32_t uid_first, uid_count;
     uint64_t disk_bytes;
     bool node_disk, own_users, writable_root;
+    bool unproven_network; /* the runtime's: pods run although their network wall is not proven */
 };
 
 static inline bool kube_is_configured(const struct kube_config *c)

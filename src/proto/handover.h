@@ -36,6 +36,9 @@ enum control_fd {
     HANDOVER_READY,  /* write end of a pipe: READY_DROPPED, then READY_SERVES */
     HANDOVER_STATE,  /* O_PATH of the state subdirectory, to compare with what was mounted */
     HANDOVER_LISTEN, /* first of n_listeners */
+    /* Behind all of them, so that a control plane of another version finds those where they were:
+     * the control plane's end of mas-kube's socket. Closed where there is no cluster. */
+    HANDOVER_KUBE = HANDOVER_LISTEN + HANDOVER_LISTENERS_MAX,
 };
 
 /* What an installed mas-sandboxd is asked before the running control plane makes way for it. */

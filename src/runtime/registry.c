@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "runtime/engine/engine.h"
+#include "runtime/kube/kube.h"
 #include "runtime/landlock/landlock.h"
 #include "runtime/local/local.h"
 #include "runtime/microvm/microvm.h"
@@ -13,11 +14,10 @@
 #include "runtime/runtime.h"
 
 const struct runtime_ops *const runtimes[] = {
-    &runtime_local,       &runtime_landlock, &runtime_process,
-    &runtime_crun,        &runtime_runc,     &runtime_gvisor,
-    &runtime_kata,        &runtime_podman,   &runtime_podman_gvisor,
-    &runtime_podman_kata, &runtime_docker,   &runtime_docker_gvisor,
-    &runtime_docker_kata, &runtime_microvm,  NULL,
+    &runtime_local,         &runtime_landlock,    &runtime_process, &runtime_crun,
+    &runtime_runc,          &runtime_gvisor,      &runtime_kata,    &runtime_podman,
+    &runtime_podman_gvisor, &runtime_podman_kata, &runtime_docker,  &runtime_docker_gvisor,
+    &runtime_docker_kata,   &runtime_microvm,     &runtime_kube,    NULL,
 };
 
 /* Other names; "oci" alone is the smallest of them. */

@@ -18,6 +18,7 @@
 
 #include "runtime/spec.h"
 
+struct cluster;
 struct error;
 struct runtime_host;
 struct runtime_instance;
@@ -98,7 +99,9 @@ struct runtime_ops {
     bool has_proxy;                 /* its sandboxes may have a network by name (spec.network) */
     bool has_addresses;             /* and by address (spec.cidrs) */
     bool connections_break;         /* a lost connection is no dead sandbox: reconnect() */
-    const struct warden_kind *kind; /* of what the warden builds (warden-instance.h) */
+    bool lives_elsewhere;           /* the warden does not know which live: adopt() finds out */
+    bool has_own_images;            /* names of images are passed on to what runs them */
+    const struct warden_kind *kind; /* of what the warden builds (warden-instance.h); or NULL */
     void (*probe)(const struct runtime_ops *ops, const struct runtime_host *host,
                   struct runtime_report *ret);
     /* Optional: refuses, before start(), a host or a spec with which it cannot work. */
@@ -148,6 +151,7 @@ struct runtime_ops {
 /* What runtimes stand on. Owned by the daemon. */
 struct runtime_host {
     struct warden_client *warden;
+    struct cluster *cluster;   /* runtime/kube/cluster.h; NULL: none is configured */
     char *const *mounts_allow; /* in the warden's order */
     bool process_enabled;      /* the operator named the process runtime */
     const char *oci_runtime;   /* what "oci" means unless a request says */

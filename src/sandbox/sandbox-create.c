@@ -281,7 +281,8 @@ struct sandbox *sandbox_restore(struct manager *m, const char *id, struct sandbo
     sb->forget_on_record = row->forgets;
     sb->paused = alive && alive->frozen; /* the row has what was wished */
     sandbox_enter_tables(m, sb);
-    if (alive && sb->ops && sb->ops->adopt)
+    bool may_live = alive || (sb->ops && sb->ops->lives_elsewhere && !row->failure);
+    if (may_live && sb->ops && sb->ops->adopt)
         sb->instance = sb->ops->adopt(sb->ops, m->options.host, sb->runtime_id, &row->spec,
                                       &sandbox_runtime_events, sb, &err);
     if (!sb->instance) {

@@ -13,6 +13,7 @@
 #include "guard/approval.h"
 #include "guard/gate.h"
 #include "keeper/reference.h"
+#include "runtime/runtime.h"
 #include "runtime/spec.h"
 
 static void announce_image(struct event_journal *events, const char *outcome, const char *image,
@@ -114,6 +115,9 @@ int image_find_start(struct image_find *f, struct images *images, struct gate *g
 {
     if (!spec->image || spec->image_digest)
         return 0;
+    const struct runtime_ops *ops = spec->runtime ? runtime_find(spec->runtime) : NULL;
+    if (ops && ops->has_own_images) /* what it means is found out elsewhere */
+        return image_check_name(gate, who, spec->image, err);
     const char *digest =
         approval_id ? approvals_find_image(gate_approvals(gate), who, approval_id, spec->image)
                     : NULL;

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """A daemon that is given a cluster: mas-kube is started with its credential, which no other process has; its death ends
-nothing and it comes back; the runtime kube is refused by name; what would weaken the access keeps the daemon from starting."""
+nothing and it comes back; without a cluster that answers the runtime kube is refused by name; what would weaken the access keeps the daemon from starting."""
 import json
 import os
 import secrets
@@ -73,12 +73,17 @@ def direct_key():
         check(p.returncode != 0 and "needs the namespace" in p.stderr, p.stderr)
 
 
-@test("the runtime kube is refused by name")
+@test("without a cluster, and without one that answers, the runtime kube is refused by name")
 def runtime():
+    spec = {"runtime": "kube", "image": "docker.example/base:12", "accept_weaker": ["network"]}
     with tempfile.TemporaryDirectory() as directory:
         with Daemon("--kube-config", kubeconfig(directory), *KEYS) as d:
-            r = d.post("/v1/sandboxes", {"runtime": "kube"})
-            check(400 <= r.status < 500 and "kube" in r.json["error"]["message"], r.body)
+            wait_for(lambda: "has not answered" not in d.get("/v1/status").body.decode(), "the broker has answered")
+            r = d.post("/v1/sandboxes", spec)
+            check(r.status == 503 and "runtime 'kube'" in r.json["error"]["message"], r.body)
+    with Daemon() as d:
+        r = d.post("/v1/sandboxes", spec)
+        check(400 <= r.status < 500 and "needs a cluster" in r.json["error"]["message"], r.body)
 
 
 @test("what would weaken the access keeps the daemon from starting")

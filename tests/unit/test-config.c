@@ -339,7 +339,8 @@ static void test_checks(void)
     static const struct {
         const char *text, *error;
     } cases[] = {
-        {"runtime: kube", "runtime: 'kube' is not one of local|"},
+        {"runtime: wasm", "runtime: 'wasm' is not one of local|"},
+        {"runtime: kube", "runtime: kube needs kube_config or kube_in_cluster"},
         {"runtime_config: x.json", "runtime_config: runtime 'local' takes no"},
         {"image: x\nimages: false", "image: images are switched off"},
         {"volume_mode: pvc", "volume_mode: pvc needs the kube runtime"},

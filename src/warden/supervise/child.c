@@ -22,7 +22,7 @@
 #include "warden/supervise/supervise.h"
 
 #define FIRST_FD HANDOVER_WARDEN
-#define FDS_MAX  (HANDOVER_LISTEN - FIRST_FD + HANDOVER_LISTENERS_MAX)
+#define FDS_MAX  (HANDOVER_KUBE - FIRST_FD + 1)
 /* Above any number that a child finds a descriptor at. */
 #define PARKING (FIRST_FD + FDS_MAX)
 
@@ -137,12 +137,12 @@ static int exec_control(const struct supervise_options *o, int program,
     const struct startup *s = o->startup;
     int fds[FDS_MAX] = {child->warden_sock, s->control_config_fd, child->gateway_sock,
                         child->keeper_sock, child->ready_fd,      s->state_control_fd};
-    size_t n = HANDOVER_LISTEN - FIRST_FD;
-    for (uint32_t i = 0; i < s->n_listeners; i++)
-        fds[n++] = s->listeners[i].fd;
+    for (uint32_t i = 0; i < HANDOVER_LISTENERS_MAX; i++)
+        fds[HANDOVER_LISTEN - FIRST_FD + i] = i < s->n_listeners ? s->listeners[i].fd : -1;
+    fds[HANDOVER_KUBE - FIRST_FD] = s->kube_settings_fd < 0 ? -1 : child->kube_sock;
     if (s->line_mode && (dup2(s->line_in, 0) < 0 || dup2(s->line_out, 1) < 0))
         return -errno;
-    return exec_daemon(o, program, HANDOVER_CONTROL_FLAG, true, fds, n);
+    return exec_daemon(o, program, HANDOVER_CONTROL_FLAG, true, fds, FDS_MAX);
 }
 
 pid_t child_start_control(const struct supervise_options *o, int program,

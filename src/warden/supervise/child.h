@@ -11,7 +11,7 @@ struct supervise_options;
 struct child_control {
     uint64_t generation, generations_before;
     bool announce;
-    int warden_sock, gateway_sock, keeper_sock, ready_fd;
+    int warden_sock, gateway_sock, keeper_sock, kube_sock, ready_fd;
 };
 
 /* The first record on the socket to a new control plane; warden_end is ours. -errno. */

@@ -200,6 +200,7 @@ static int try_start_control(struct supervisor *s)
         .warden_sock = control_end,
         .gateway_sock = s->gateway_socks[1],
         .keeper_sock = keeper_end,
+        .kube_sock = s->kube_socks[1],
         .ready_fd = ready_write,
     };
     r = child_send_handover(s->o, &child, warden_end);

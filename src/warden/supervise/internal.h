@@ -33,8 +33,7 @@ struct supervisor {
     int gateway_socks[2]; /* ours to keep: the next gateway and control plane get them again */
     int keeper_sock;      /* of this control plane's keepers; -1: no images */
     struct watch *keeper_wanted;
-    int kube_socks[2]; /* as the gateway's; no control plane gets its end before there is a runtime
-                        */
+    int kube_socks[2]; /* as the gateway's: both processes may be others, the socket is the same */
     uint64_t generation, generations_before;
     int64_t window_start_ms;
     int64_t crashes; /* within the window */

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/kube/cluster.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "loop/loop.h"
+
+#define LIST_AGAIN_MS  500
+#define PROBE_AGAIN_MS 10000
+#define READS_PER_TURN 64
+
+struct pending_order {
+    struct list node;
+    struct kube_order order;
+    cluster_reply_fn cb;
+    void *data;
+    bool unsent; /* the broker of now does not have it */
+};
+
+struct holder {
+    char id[KUBE_ID_SIZE];
+    cluster_told_fn fn;
+    void *data;
+    struct kube_reply listed; /* of the list that is under way */
+};
+
+struct cluster {
+    struct cluster_options o;
+    uv_poll_t poll;
+    struct list pending;
+    struct map *holders; /* struct holder by id */
+    struct cluster_report report;
+    struct loop_timer list_timer, probe_timer;
+    uint32_t epoch; /* 0: not known */
+    uint64_t next_tag;
+    uint64_t list_tag; /* 0: no list is under way */
+    unsigned n_open;
+    bool listed; /* all sandboxes were listed by this broker: an unknown one is a stranger */
+    bool closed;
+};
+
+static void on_cluster_ready(uv_poll_t *p, int status, int events);
+static void cluster_list(void *data);
+static void cluster_probe(void *data);
+
+/* --- sending */
+
+static void cluster_poll(struct cluster *c)
+{
+    bool waits = false;
+    list_for_each(p, &c->pending, struct pending_order, node)
+        waits |= p->unsent;
+    uv_poll_start(&c->poll, UV_READABLE | (waits && c->epoch ? UV_WRITABLE : 0), on_cluster_ready);
+}
+
+/* What goes out before an epoch is known is for any broker; only a probe may, which does nothing.
+ */
+static void cluster_flush(struct cluster *c)
+{
+    list_for_each(p, &c->pending, struct pending_order, node) {
+        if (!p->unsent || (!c->epoch && p->order.op != KUBE_PROBE))
+            continue;
+        p->order.epoch = c->epoch;
+        if (fd_send_msg(c->o.sock, &p->order, sizeof(p->order), NULL, 0) < 0)
+            break; /* no room: the socket is writable later, and a dead one is the warden's to end
+                    */
+        p->unsent = false;
+    }
+    cluster_poll(c);
+}
+
+void cluster_send(struct cluster *c, const struct kube_order *order, cluster_reply_fn cb,
+                  void *data)
+{
+    struct pending_order *p = new0(struct pending_order);
+    p->order = *order;
+    p->order.version = KUBE_VERSION;
+    p->order.tag = c->next_tag++;
+    p->cb = cb;
+    p->data = data;
+    p->unsent = true;
+    list_append(&c->pending, &p->node);
+    cluster_flush(c);
+}
+
+void cluster_ask(struct cluster *c, enum kube_op op, const char *id, cluster_reply_fn cb,
+                 void *data)
+{
+    struct kube_order order = {.op = op};
+    snprintf(order.id, sizeof(order.id), "%s", id);
+    cluster_send(c, &order, cb, data);
+}
+
+/* --- what the cluster tells */
+
+void cluster_hold(struct cluster *c, const char *id, cluster_told_fn fn, void *data)
+{
+    struct holder *h = new0(struct holder);
+    h->fn = fn;
+    h->data = data;
+    snprintf(h->id, sizeof(h->id), "%s", id);
+    free(map_put(c->holders, id, h));
+}
+
+void cluster_let_go(struct cluster *c, const char *id, const void *data)
+{
+    struct holder *h = map_find(c->holders, id);
+    if (h && h->data == data)
+        free(map_remove(c->holders, id));
+}
+
+static void on_discarded(void *data, const struct kube_reply *reply, int fd)
+{
+    (void)data;
+    fd_close(&fd);
+    if (reply->error)
+        log_warn("a pod that no sandbox has is not deleted id=%s: %s", reply->id, reply->message);
+}
+
+void cluster_discard(struct cluster *c, const char *id)
+{
+    list_for_each(p, &c->pending, struct pending_order, node) {
+        if (p->order.op == KUBE_DELETE && strcmp(p->order.id, id) == 0)
+            return;
+    }
+    cluster_ask(c, KUBE_DELETE, id, on_discarded, NULL);
+}
+
+static void discard_stranger(struct cluster *c, const struct kube_reply *r)
+{
+    if (r->phase == KUBE_POD_ENDING)
+        return;
+    log_info("a pod of a control plane that is gone is deleted id=%s", r->id);
+    cluster_discard(c, r->id);
+}
+
+static void on_told(struct cluster *c, const struct kube_reply *r)
+{
+    struct holder *h = map_find(c->holders, r->id);
+    if (h)
+        h->fn(h->data, r);
+    else if (c->listed && r->phase != KUBE_POD_NONE)
+        discard_stranger(c, r);
+}
+
+static void on_listed_one(struct cluster *c, const struct kube_reply *r)
+{
+    struct holder *h = map_find(c->holders, r->id);
+    if (r->tag != c->list_tag)
+        return;
+    if (h)
+        h->listed = *r;
+    else
+        discard_stranger(c, r);
+}
+
+/* Holders may come and go while they are called. */
+static void tell_listed(struct cluster *c)
+{
+    size_t n = map_count(c->holders), cursor = 0, i = 0;
+    struct kube_reply *all = xcalloc(n + 1, sizeof(*all));
+    for (struct holder *h; i < n && (h = map_next(c->holders, &cursor)); i++) {
+        all[i] = h->listed;
+        all[i].kind = KUBE_LISTED;
+        memcpy(all[i].id, h->id, sizeof(all[i].id));
+        h->listed = (struct kube_reply){0};
+    }
+    for (size_t k = 0; k < i; k++) {
+        struct holder *h = map_find(c->holders, all[k].id);
+        if (h)
+            h->fn(h->data, &all[k]);
+    }
+    free(all);
+}
+
+static void on_list_done(void *data, const struct kube_reply *reply, int fd)
+{
+    struct cluster *c = data;
+    fd_close(&fd);
+    c->list_tag = 0;
+    if (reply->error) {
+        loop_timer_start(&c->list_timer, LIST_AGAIN_MS);
+        return;
+    }
+    c->listed = true;
+    tell_listed(c);
+}
+
+static void cluster_list(void *data)
+{
+    struct cluster *c = data;
+    if (c->list_tag)
+        return;
+    c->list_tag = c->next_tag;
+    cluster_ask(c, KUBE_LIST, "", on_list_done, c);
+}
+
+/* --- is it there */
+
+static void on_probed(void *data, const struct kube_reply *reply, int fd)
+{
+    struct cluster *c = data;
+    struct cluster_report *r = &c->report;
+    bool before = r->known && r->available;
+    fd_close(&fd);
+    *r = (struct cluster_report){.known = true, .available = !reply->error};
+    if (reply->error)
+        snprintf(r->why, sizeof(r->why), "%.255s", reply->message);
+    else
+        snprintf(r->version, sizeof(r->version), "%.63s", reply->message);
+    if (before != r->available)
+        log_info("the cluster is %s: %s", r->available ? "there" : "not to be had",
+                 r->available ? r->version : r->why);
+    if (reply->error)
+        loop_timer_start(&c->probe_timer, PROBE_AGAIN_MS);
+}
+
+static void cluster_probe(void *data)
+{
+    struct cluster *c = data;
+    cluster_ask(c, KUBE_PROBE, "", on_probed, c);
+}
+
+const struct cluster_report *cluster_probed(const struct cluster *c)
+{
+    return &c->report;
+}
+
+/* --- receiving */
+
+static struct pending_order *find_pending(struct cluster *c, uint64_t tag)
+{
+    list_for_each(p, &c->pending, struct pending_order, node) {
+        if (p->order.tag == tag)
+            return p;
+    }
+    return NULL;
+}
+
+/* A list that was under way is forgotten with all that it said; the order itself goes out again. */
+static void on_other_broker(struct cluster *c, uint32_t epoch)
+{
+    size_t cursor = 0;
+    bool first = !c->epoch;
+    c->epoch = epoch;
+    c->listed = false;
+    for (struct holder *h; (h = map_next(c->holders, &cursor));)
+        h->listed = (struct kube_reply){0};
+    list_for_each(p, &c->pending, struct pending_order, node)
+        p->unsent = true;
+    if (!first)
+        log_info("another broker has begun; orders that are not answered go to it");
+    cluster_list(c);
+    cluster_flush(c);
+}
+
+static void on_reply(struct cluster *c, struct kube_reply *r, int fd)
+{
+    r->id[sizeof(r->id) - 1] = r->message[sizeof(r->message) - 1] = 0;
+    r->reason[sizeof(r->reason) - 1] = r->uid[sizeof(r->uid) - 1] = 0;
+    if (r->epoch != c->epoch)
+        on_other_broker(c, r->epoch);
+    if (r->kind == KUBE_TOLD)
+        on_told(c, r);
+    else if (r->kind == KUBE_LISTED)
+        on_listed_one(c, r);
+    struct pending_order *p = r->kind == KUBE_ANSWERED ? find_pending(c, r->tag) : NULL;
+    if (!p) {
+        fd_close(&fd);
+        return;
+    }
+    list_remove(&p->node);
+    p->cb(p->data, r, fd);
+    free(p);
+}
+
+static void on_cluster_ready(uv_poll_t *handle, int status, int events)
+{
+    struct cluster *c = handle->data;
+    (void)events;
+    for (int i = 0; i < READS_PER_TURN && !c->closed && status == 0; i++) {
+        struct kube_reply reply;
+        int fds[FD_PASS_MAX];
+        ssize_t n = fd_recv_msg(c->o.sock, &reply, sizeof(reply), fds);
+        if (n == -EAGAIN)
+            break;
+        for (size_t k = 1; n > 0 && k < FD_PASS_MAX; k++)
+            fd_close(&fds[k]);
+        if (n <= 0) {
+            uv_poll_stop(&c->poll); /* the warden has gone, and this process goes, too */
+            return;
+        }
+        if (n == sizeof(reply) && reply.version == KUBE_VERSION && reply.epoch)
+            on_reply(c, &reply, fds[0]);
+        else
+            fd_close(&fds[0]);
+    }
+    if (!c->closed)
+        cluster_flush(c);
+}
+
+/* --- the whole */
+
+struct cluster *cluster_new(const struct cluster_options *options)
+{
+    struct cluster *c = new0(struct cluster);
+    c->o = *options;
+    c->holders = map_new();
+    /* Answers to an earlier control plane may lie in the socket. */
+    c->next_tag = options->generation << 32 | 1;
+    list_init(&c->pending);
+    fd_set_nonblock(c->o.sock, true);
+    c->poll.data = c;
+    if (uv_poll_init(options->loop, &c->poll, c->o.sock) < 0)
+        abort(); /* it is a socket */
+    loop_timer_init(&c->list_timer, options->loop, cluster_list, c);
+    loop_timer_init(&c->probe_timer, options->loop, cluster_probe, c);
+    c->n_open = 3;
+    return c;
+}
+
+void cluster_start(struct cluster *c)
+{
+    cluster_probe(c);
+}
+
+static void on_part_closed(void *data)
+{
+    struct cluster *c = data;
+    if (--c->n_open)
+        return;
+    fd_close(&c->o.sock);
+    free(c);
+}
+
+static void on_poll_closed(uv_handle_t *h)
+{
+    on_part_closed(h->data);
+}
+
+void cluster_close(struct cluster *c)
+{
+    size_t cursor = 0;
+    if (!c)
+        return;
+    c->closed = true;
+    while (!list_empty(&c->pending)) {
+        struct pending_order *p = container_of(c->pending.next, struct pending_order, node);
+        list_remove(&p->node);
+        free(p);
+    }
+    for (struct holder *h; (h = map_next(c->holders, &cursor));)
+        free(h);
+    map_free(c->holders);
+    uv_close((uv_handle_t *)&c->poll, on_poll_closed);
+    loop_timer_close(&c->list_timer, on_part_closed, c);
+    loop_timer_close(&c->probe_timer, on_part_closed, c);
+}
+
+const struct cluster_options *cluster_options(const struct cluster *c)
+{
+    return &c->o;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control plane's end of mas-kube's socket: sends orders, matches answers by tag, passes on
+ * what the cluster tells of a pod.
+ *
+ * Theory of operation. The broker may die at any moment, and so may this process; the socket
+ * outlives both (proto/kube.h). An order is kept until it is answered. When another broker begins,
+ * all that are kept go to it again, and the cluster's sandboxes are listed anew, because what
+ * happened while there was no broker was told by none. A sandbox of this instance that is listed or
+ * told of, and that no holder here knows, belongs to a control plane that died, or to a create that
+ * was given up: it is deleted. So all holders must be there before cluster_start(). */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "proto/kube.h"
+
+struct cluster;
+
+struct cluster_options {
+    uv_loop_t *loop;
+    int sock;              /* SEQPACKET, taken */
+    uint64_t generation;   /* of this control plane */
+    const char *image;     /* of pods whose spec names none; NULL: there is none. Borrowed */
+    bool unproven_network; /* pods run although their network wall is not proven */
+    uint64_t start_ms;     /* how long a pod may take until its runner answers */
+};
+
+struct cluster *cluster_new(const struct cluster_options *options);
+void cluster_start(struct cluster *c);
+/* Orders that are not answered stay so. NULL is fine. */
+void cluster_close(struct cluster *c);
+const struct cluster_options *cluster_options(const struct cluster *c);
+
+/* fd is the reply's descriptor or -1, taken by the callback. */
+typedef void (*cluster_reply_fn)(void *data, const struct kube_reply *reply, int fd);
+/* version, tag and epoch are filled in. cb comes later, once. */
+void cluster_send(struct cluster *c, const struct kube_order *order, cluster_reply_fn cb,
+                  void *data);
+/* The same for an order that says no more than what is to be done with which sandbox. */
+void cluster_ask(struct cluster *c, enum kube_op op, const char *id, cluster_reply_fn cb,
+                 void *data);
+
+/* Every change of the pod of this sandbox, by KUBE_TOLD; and by KUBE_LISTED, after each list of all
+ * sandboxes, what is known of it: KUBE_POD_NONE where nothing is. One holder per id: a later one
+ * takes the place of the one before. */
+typedef void (*cluster_told_fn)(void *data, const struct kube_reply *told);
+void cluster_hold(struct cluster *c, const char *id, cluster_told_fn fn, void *data);
+void cluster_let_go(struct cluster *c, const char *id, const void *data);
+/* Deletes what there is of a sandbox. The answer is nobody's. */
+void cluster_discard(struct cluster *c, const char *id);
+
+/* What the broker said when it was asked last. */
+struct cluster_report {
+    bool known;       /* it has answered */
+    bool available;   /* the cluster is there, and lets the broker do what it must */
+    char version[64]; /* "Kubernetes v1.35.8" */
+    char why[256];    /* where it is not available */
+};
+const struct cluster_report *cluster_probed(const struct cluster *c);

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See kube.h. An instance goes through these steps, each of which waits for one thing:
+ *
+ *   POD_MAKING      the broker's answer to the create
+ *   POD_STARTING    the cluster's word that the pod runs
+ *   POD_FINDING     of an adopted one: the first list of sandboxes
+ *   POD_CONNECTING  a connection to the runner, which is tried again until the start is late
+ *   POD_LOOKING     the runner's account of its walls; then a connection for good (POD_CONNECTING)
+ *   POD_RUNNING     its end: the sandbox has the connection, and asks for others
+ *   POD_DELETING    the broker's word that the namespace is gone
+ *
+ * What is to be told to the sandbox is told once, and the instance is gone after it: on_started()
+ * with an error, or on_exited(). A pod that ended, or never came to run, is deleted; what is left
+ * then is the cluster's to remove. */
+#include "runtime/kube/kube.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/weak.h"
+#include "loop/loop.h"
+#include "runtime/kube/cluster.h"
+#include "runtime/kube/pod-spec.h"
+#include "runtime/kube/walls.h"
+#include "runtime/runtime.h"
+
+#define TRY_AGAIN_MS 300
+#define FIRST_BYTE_MS                                                                              \
+    10000 /* a kubelet that stands still opens connections and carries nothing                     \
+           */
+#define DELETE_AGAIN_MS 5000
+
+enum pod_step {
+    POD_MAKING,
+    POD_STARTING,
+    POD_FINDING,
+    POD_CONNECTING,
+    POD_LOOKING,
+    POD_RUNNING,
+    POD_DELETING,
+};
+
+struct runtime_instance {
+    const struct runtime_ops *ops;
+    struct cluster *cluster;
+    char id[KUBE_ID_SIZE];
+    char uid[KUBE_NAME_SIZE]; /* of its pod; "": not known yet */
+    const struct runtime_events *events;
+    void *data;
+    struct spec spec;
+    enum pod_step step;
+    bool stopping; /* it is to be deleted as soon as no create is under way */
+    bool started;  /* on_started was called */
+    bool looked;   /* its walls were found good */
+    bool left;     /* nothing is told any more: the sandbox knows of its end */
+    bool asked;    /* a connection is being made */
+    struct effective effective;
+    struct error failure;   /* why it did not start */
+    struct kube_reply told; /* the last of its pod */
+    struct walls_question *question;
+    int fd;                  /* a connection that waits for the runner's first byte; -1 */
+    uv_poll_t poll;          /* of it */
+    struct loop_timer timer; /* to try again, and for the deletion */
+    struct loop_timer late;  /* of the start */
+    unsigned n_open;
+    bool closing;
+    struct weak *weak;
+};
+
+static void pod_connect(void *data);
+static void pod_delete(void *data);
+
+/* --- memory */
+
+static void on_part_closed(void *data)
+{
+    struct runtime_instance *in = data;
+    if (--in->n_open)
+        return;
+    spec_done(&in->spec);
+    free(in);
+}
+
+static void on_poll_closed(uv_handle_t *h)
+{
+    struct runtime_instance *in = h->data;
+    in->closing = false;
+    on_part_closed(in);
+}
+
+/* The poll handle exists while a connection waits. */
+static void waiting_end(struct runtime_instance *in)
+{
+    if (in->fd < 0)
+        return;
+    uv_poll_stop(&in->poll);
+    fd_close(&in->fd);
+    in->closing = true;
+    in->n_open++;
+    uv_close((uv_handle_t *)&in->poll, on_poll_closed);
+}
+
+static void instance_free(struct runtime_instance *in)
+{
+    cluster_let_go(in->cluster, in->id, in);
+    walls_cancel(steal_ptr(in->question));
+    waiting_end(in);
+    weak_clear(&in->weak);
+    loop_timer_close(&in->timer, on_part_closed, in);
+    loop_timer_close(&in->late, on_part_closed, in);
+}
+
+static void wait_then(struct runtime_instance *in, uint64_t ms, void (*go_on)(void *data))
+{
+    in->timer.cb = go_on;
+    loop_timer_start(&in->timer, ms);
+}
+
+/* --- ends */
+
+/* The sandbox hears of the end once. Deleting goes on without it, where that was not asked for. */
+static void tell_end(struct runtime_instance *in, const struct runtime_end *end)
+{
+    if (in->left)
+        return;
+    in->left = true;
+    if (in->started)
+        in->events->on_exited(in->data, end);
+    else
+        in->events->on_started(in->data, -1, NULL, &in->failure);
+}
+
+static void on_pod_deleted(void *data, const struct kube_reply *reply, int fd)
+{
+    struct runtime_instance *in = data;
+    enum error_code code = reply->error;
+    fd_close(&fd);
+    bool later = code == ERROR_TIMEOUT || code == ERROR_UNAVAILABLE || code == ERROR_LIMIT ||
+                 code == ERROR_INTERNAL;
+    if (code)
+        log_warn("a pod is not deleted%s id=%s: %s", later ? " yet" : "", in->id, reply->message);
+    if (later) {
+        wait_then(in, DELETE_AGAIN_MS, pod_delete);
+        return;
+    }
+    error_set(&in->failure, ERROR_CONFLICT, 0, "it was deleted while it was created");
+    tell_end(in, &(struct runtime_end){0});
+    instance_free(in);
+}
+
+static void pod_delete(void *data)
+{
+    struct runtime_instance *in = data;
+    cluster_ask(in->cluster, KUBE_DELETE, in->id, on_pod_deleted, in);
+}
+
+/* Legal in every step but POD_MAKING, whose answer comes here by itself. */
+static void begin_delete(struct runtime_instance *in)
+{
+    if (in->step == POD_DELETING || in->step == POD_MAKING)
+        return;
+    in->step = POD_DELETING;
+    loop_timer_stop(&in->timer);
+    loop_timer_stop(&in->late);
+    walls_cancel(steal_ptr(in->question));
+    waiting_end(in);
+    weak_clear(&in->weak);
+    in->asked = false;
+    pod_delete(in);
+}
+
+/* It cannot start. The sandbox hears of it at once; what was made is deleted behind its back. */
+static void fail_start(struct runtime_instance *in, enum error_code code, const char *why)
+{
+    if (in->left || in->step == POD_DELETING)
+        return;
+    error_clear(&in->failure);
+    error_set(&in->failure, code, 0, "%s", why);
+    bool waits = in->stopping; /* then the deletion is what is waited for */
+    if (in->step == POD_MAKING)
+        in->step = POD_STARTING;
+    begin_delete(in);
+    if (!waits)
+        tell_end(in, NULL);
+}
+
+static void format_reason(const struct kube_reply *r, const char *what, char *out, size_t size)
+{
+    snprintf(out, size, "its pod %s%s%s%s%.300s", what, r->reason[0] ? ": " : "", r->reason,
+             r->message[0] ? ": " : "", r->message);
+}
+
+static void on_start_late(void *data)
+{
+    struct runtime_instance *in = data;
+    char why[480];
+    format_reason(&in->told,
+                  in->told.phase == KUBE_POD_RUNNING ? "runs, and its runner does not answer"
+                                                     : "did not come to run in time",
+                  why, sizeof(why));
+    in->stopping |= in->step == POD_MAKING;
+    if (in->step == POD_MAKING) /* the create's answer is waited for, and then undone */
+        error_set(&in->failure, ERROR_TIMEOUT, 0, "%s", why);
+    else
+        fail_start(in, ERROR_TIMEOUT, why);
+}
+
+/* --- connections */
+
+static void on_runner_walls(void *data, const struct walls *walls, const char *why)
+{
+    struct runtime_instance *in = data;
+    struct error err = {0};
+    in->question = NULL;
+    in->step = POD_CONNECTING;
+    if (!walls) {
+        log_info("a pod is not looked at yet id=%s: %s", in->id, why);
+        wait_then(in, TRY_AGAIN_MS, pod_connect);
+        return;
+    }
+    if (pod_walls_fill(&in->spec, walls, in->ops->name, &in->effective, &err) < 0) {
+        fail_start(in, err.code, err.message);
+        return;
+    }
+    in->looked = true;
+    pod_connect(in);
+}
+
+static void use_connection(struct runtime_instance *in, int fd)
+{
+    const struct cluster_options *o = cluster_options(in->cluster);
+    if (in->step == POD_RUNNING) {
+        in->events->on_reconnected(in->data, fd);
+        return;
+    }
+    if (!in->looked) {
+        in->step = POD_LOOKING;
+        in->question = walls_ask(o->loop, fd, o->generation, on_runner_walls, in);
+        return;
+    }
+    loop_timer_stop(&in->late);
+    in->step = POD_RUNNING;
+    in->started = true;
+    in->events->on_started(in->data, fd, &in->effective, NULL);
+}
+
+/* A carrier is open before what it leads to is: with a dead link, it ends at once. A runner speaks
+ * first, so a connection is one as soon as there is a byte to read. */
+static void on_first_byte(uv_poll_t *p, int status, int events)
+{
+    struct runtime_instance *in = p->data;
+    char byte;
+    (void)status;
+    (void)events;
+    if (recv(in->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1) {
+        int fd = fd_steal(&in->fd);
+        uv_poll_stop(&in->poll);
+        in->closing = true;
+        in->n_open++;
+        uv_close((uv_handle_t *)&in->poll, on_poll_closed);
+        in->asked = false;
+        loop_timer_stop(&in->timer);
+        use_connection(in, fd);
+        return;
+    }
+    waiting_end(in);
+    in->asked = false;
+    wait_then(in, TRY_AGAIN_MS, pod_connect);
+}
+
+static void on_byte_late(void *data)
+{
+    struct runtime_instance *in = data;
+    waiting_end(in);
+    in->asked = false;
+    pod_connect(in);
+}
+
+static void on_pod_connected(void *data, const struct kube_reply *reply, int fd)
+{
+    struct runtime_instance *in = weak_unref(data);
+    if (!in || reply->error || fd < 0) {
+        fd_close(&fd);
+        if (!in)
+            return;
+        in->asked = false;
+        log_debug("a runner is not reached id=%s: %s", in->id, reply->message);
+        wait_then(in, TRY_AGAIN_MS, pod_connect);
+        return;
+    }
+    if (in->closing) { /* the handle of the one before is not gone yet */
+        fd_close(&fd);
+        in->asked = false;
+        wait_then(in, TRY_AGAIN_MS, pod_connect);
+        return;
+    }
+    in->fd = fd;
+    in->poll.data = in;
+    fd_set_nonblock(fd, true);
+    if (uv_poll_init(cluster_options(in->cluster)->loop, &in->poll, fd) < 0)
+        abort(); /* it is a socket */
+    uv_poll_start(&in->poll, UV_READABLE | UV_DISCONNECT, on_first_byte);
+    wait_then(in, FIRST_BYTE_MS, on_byte_late);
+}
+
+static void pod_connect(void *data)
+{
+    struct runtime_instance *in = data;
+    if (in->asked || (in->step != POD_CONNECTING && in->step != POD_RUNNING))
+        return;
+    in->asked = true;
+    loop_timer_stop(&in->timer);
+    cluster_ask(in->cluster, KUBE_CONNECT, in->id, on_pod_connected, weak_ref(&in->weak, in));
+}
+
+static void kube_reconnect(struct runtime_instance *in)
+{
+    pod_connect(in);
+}
+
+/* --- what the cluster tells */
+
+/* Reasons that waiting does not mend. */
+static bool is_hopeless(const char *reason)
+{
+    static const char *const reasons[] = {"ImagePullBackOff",     "InvalidImageName",
+                                          "ErrImageNeverPull",    "CreateContainerConfigError",
+                                          "CreateContainerError", "RunContainerError",
+                                          "CrashLoopBackOff"};
+    for (size_t i = 0; i < ELEMENTS(reasons); i++)
+        if (strcmp(reasons[i], reason) == 0)
+            return true;
+    return false;
+}
+
+static void on_pod_end(struct runtime_instance *in)
+{
+    char why[480];
+    bool gone = in->told.phase == KUBE_POD_NONE;
+    struct runtime_end end = {.why = why, .oom_kills = strcmp(in->told.reason, "OOMKilled") == 0};
+    format_reason(&in->told, gone ? "is gone from the cluster" : "has ended", why, sizeof(why));
+    if (!in->started) {
+        fail_start(in, ERROR_CRASH, why);
+        return;
+    }
+    bool waits = in->stopping;
+    begin_delete(in);
+    if (!waits)
+        tell_end(in, &end);
+}
+
+/* A pod that is being deleted may still end with a reason, and has no other end than that. */
+static void on_pod_told(void *data, const struct kube_reply *told)
+{
+    struct runtime_instance *in = data;
+    bool listed = told->kind == KUBE_LISTED;
+    char why[480];
+    if (in->step == POD_DELETING || (in->uid[0] && told->uid[0] && strcmp(in->uid, told->uid)))
+        return; /* of another pod: an earlier sandbox may have had the id */
+    if (in->step == POD_MAKING) {
+        if (!listed)
+            in->told = *told;
+        return;
+    }
+    bool gone = told->phase == KUBE_POD_NONE;
+    if (in->step == POD_FINDING && listed)
+        snprintf(in->uid, sizeof(in->uid), "%s", told->uid);
+    if (!(gone && !told->reason[0])) /* what was last known of it is why */
+        in->told = *told;
+    in->told.phase = told->phase;
+    if (in->step == POD_FINDING && listed && !gone) {
+        in->step = POD_CONNECTING;
+        pod_connect(in);
+    }
+    if (in->step == POD_FINDING && !listed)
+        return; /* it may be what was told to the control plane before */
+    if (gone || told->phase == KUBE_POD_ENDED) {
+        on_pod_end(in);
+    } else if (in->step == POD_STARTING && told->phase == KUBE_POD_RUNNING) {
+        in->step = POD_CONNECTING;
+        pod_connect(in);
+    } else if (in->step == POD_STARTING && is_hopeless(told->reason)) {
+        format_reason(told, "does not start", why, sizeof(why));
+        fail_start(in, ERROR_UNAVAILABLE, why);
+    }
+}
+
+/* --- beginning */
+
+static struct runtime_instance *instance_new(const struct runtime_ops *ops,
+                                             struct runtime_host *host, const char *id,
+                                             const struct spec *spec,
+                                             const struct runtime_events *events, void *data)
+{
+    struct runtime_instance *in = new0(struct runtime_instance);
+    const struct cluster_options *o = cluster_options(host->cluster);
+    in->ops = ops;
+    in->cluster = host->cluster;
+    in->events = events;
+    in->data = data;
+    in->fd = -1;
+    in->n_open = 2;
+    snprintf(in->id, sizeof(in->id), "%s", id);
+    spec_copy(&in->spec, spec);
+    loop_timer_init(&in->timer, o->loop, NULL, in);
+    loop_timer_init(&in->late, o->loop, on_start_late, in);
+    loop_timer_start(&in->late, o->start_ms);
+    cluster_hold(in->cluster, in->id, on_pod_told, in);
+    return in;
+}
+
+static void on_pod_made(void *data, const struct kube_reply *reply, int fd)
+{
+    struct runtime_instance *in = data;
+    fd_close(&fd);
+    if (reply->error) { /* the broker has undone what it had made */
+        if (!error_is_set(&in->failure))
+            error_set(&in->failure, reply->error, 0, "%s", reply->message);
+        tell_end(in, NULL);
+        instance_free(in);
+        return;
+    }
+    in->step = POD_STARTING;
+    if (error_is_set(&in->failure) && !in->left) { /* it took too long */
+        begin_delete(in);
+        tell_end(in, NULL);
+        return;
+    }
+    if (in->stopping) {
+        begin_delete(in);
+        return;
+    }
+    snprintf(in->uid, sizeof(in->uid), "%s", reply->uid);
+    struct kube_reply told = in->told; /* while the answer was on its way */
+    in->told = (struct kube_reply){0};
+    if (strcmp(told.uid, in->uid) == 0)
+        on_pod_told(in, &told);
+}
+
+static int kube_check(const struct runtime_ops *ops, const struct runtime_host *host,
+                      const struct spec *spec, struct error *err)
+{
+    if (!host->cluster)
+        return error_set(err, ERROR_UNSUPPORTED, 0,
+                         "runtime '%s' needs a cluster: set kube_config or kube_in_cluster",
+                         ops->name);
+    const struct cluster_report *r = cluster_probed(host->cluster);
+    if (r->known && !r->available)
+        return error_set(err, ERROR_UNAVAILABLE, 0, "runtime '%s': %s", ops->name, r->why);
+    const struct cluster_options *o = cluster_options(host->cluster);
+    return pod_spec_check(spec, o->image, o->unproven_network, err);
+}
+
+static struct runtime_instance *kube_start(const struct runtime_ops *ops, struct runtime_host *host,
+                                           const char *id, const struct spec *spec,
+                                           const struct runtime_events *events, void *data,
+                                           struct error *err)
+{
+    struct kube_order order = {.op = KUBE_CREATE};
+    if (kube_check(ops, host, spec, err) < 0 || pod_id_fill(id, order.id, err) < 0)
+        return NULL;
+    const struct cluster_options *o = cluster_options(host->cluster);
+    pod_order_fill(spec, o->image, &order);
+    order.generation = o->generation;
+    struct runtime_instance *in = instance_new(ops, host, order.id, spec, events, data);
+    in->step = POD_MAKING;
+    cluster_send(in->cluster, &order, on_pod_made, in);
+    return in;
+}
+
+static struct runtime_instance *kube_adopt(const struct runtime_ops *ops, struct runtime_host *host,
+                                           const char *id, const struct spec *spec,
+                                           const struct runtime_events *events, void *data,
+                                           struct error *err)
+{
+    char name[KUBE_ID_SIZE];
+    if (!host->cluster) {
+        error_set(err, ERROR_UNAVAILABLE, 0, "its cluster is not configured any more");
+        return NULL;
+    }
+    if (pod_id_fill(id, name, err) < 0)
+        return NULL;
+    struct runtime_instance *in = instance_new(ops, host, name, spec, events, data);
+    in->step = POD_FINDING;
+    return in;
+}
+
+static void kube_stop(struct runtime_instance *in)
+{
+    if (in->stopping)
+        return;
+    in->stopping = true;
+    begin_delete(in);
+}
+
+static void kube_probe(const struct runtime_ops *ops, const struct runtime_host *host,
+                       struct runtime_report *ret)
+{
+    *ret = (struct runtime_report){0};
+    pod_walls_expect(&ret->walls, ops->name);
+    if (!host->cluster) {
+        snprintf(ret->why, sizeof(ret->why), "no cluster is configured (kube_config)");
+        return;
+    }
+    const struct cluster_report *r = cluster_probed(host->cluster);
+    ret->available = r->available;
+    snprintf(ret->version, sizeof(ret->version), "%s", r->version);
+    snprintf(ret->why, sizeof(ret->why), "%s",
+             !r->known       ? "its broker has not answered yet"
+             : !r->available ? r->why
+                             : "that the network wall holds is not proven, and it is not claimed");
+}
+
+const struct runtime_ops runtime_kube = {
+    .name = "kube",
+    .summary = "pods of a Kubernetes cluster",
+    .workdir = "/workspace",
+    .isolation = ISOLATION_NAMESPACES,
+    .connections_break = true,
+    .lives_elsewhere = true,
+    .has_own_images = true,
+    .probe = kube_probe,
+    .check = kube_check,
+    .start = kube_start,
+    .stop = kube_stop,
+    .adopt = kube_adopt,
+    .reconnect = kube_reconnect,
+};

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/kube/pod-spec.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "runtime/kube/walls.h"
+
+#define MIB            (1ull << 20)
+#define DEFAULT_MEMORY (512 * MIB) /* a pod has limits, whatever the operator's defaults are */
+#define DEFAULT_CPU    1000
+#define DEFAULT_DISK   (256 * MIB)
+#define LEAST_DISK     (8 * MIB) /* that can be divided among all places */
+#define PAGE           4096
+
+static const char *const shared[] = {
+    "the node's kernel",
+    "the runner's user id: commands are kept from it by Landlock",
+    "a file on the node's disk that has no limit, /dev/termination-log",
+    NULL,
+};
+
+int pod_id_fill(const char *id, char out[KUBE_ID_SIZE], struct error *err)
+{
+    size_t n = strlen(POD_ID_PREFIX);
+    const char *rest = strncmp(id, POD_ID_PREFIX, n) == 0 ? id + n : id;
+    if (strlen(rest) >= KUBE_ID_SIZE)
+        return error_field(err, "id", "'id' is longer than %d bytes, which a namespace can have",
+                           KUBE_ID_SIZE - 1);
+    snprintf(out, KUBE_ID_SIZE, "%s", rest);
+    return 0;
+}
+
+/* --- a spec */
+
+/* Walls that no pod has, and why. */
+static const struct {
+    enum wall wall;
+    const char *why;
+} missing[] = {
+    {WALL_IO, "Kubernetes has no limit of it"},
+    {WALL_NETWORK, "that this cluster enforces NetworkPolicies is not proven; \"network\" in "
+                   "accept_weaker, or the operator's kube_unproven_network, makes it all the same"},
+};
+
+static int check_walls(const struct spec *s, bool unproven_network, struct error *err)
+{
+    for (size_t i = 0; i < ELEMENTS(missing); i++) {
+        enum wall w = missing[i].wall;
+        bool wanted = w == WALL_NETWORK ? !unproven_network : s->asked[w];
+        if (wanted && !s->accept_weaker[w])
+            return error_set(err, ERROR_UNENFORCEABLE, 0, "%s cannot be enforced in a pod: %s",
+                             wall_name(w), missing[i].why);
+    }
+    return 0;
+}
+
+int pod_spec_check(const struct spec *s, const char *image, bool unproven_network,
+                   struct error *err)
+{
+    const char *name = s->image ? s->image : image;
+    if (s->tool_net)
+        return error_set(err, ERROR_UNSUPPORTED, 0,
+                         "the kube runtime has no way to the gateway: URL tools need another");
+    if (s->n_mounts)
+        return error_unsupported(err, "mounts", "the kube runtime has no mounts of the host's");
+    if (s->workdir)
+        return error_unsupported(err, "workdir",
+                                 "commands of the kube runtime start in /workspace");
+    if (s->snapshot)
+        return error_unsupported(err, "snapshot", "the kube runtime has no snapshots");
+    if (!name)
+        return error_field(err, "image", "a pod needs an image: name one, or set kube_image");
+    if (strlen(name) >= KUBE_IMAGE_SIZE)
+        return error_field(err, "image", "'image' is longer than %d bytes", KUBE_IMAGE_SIZE - 1);
+    if (s->asked[WALL_DISK] && s->limits.disk_bytes < LEAST_DISK)
+        return error_field(err, "limits.disk_mb", "a pod has a disk of at least %llu MiB",
+                           LEAST_DISK / MIB);
+    return check_walls(s, unproven_network, err);
+}
+
+/* Half of the disk is the workspace, whole pages each: together they are never more than it. */
+static uint64_t place_bytes(uint64_t disk, int place)
+{
+    static const unsigned parts[] = {
+        [PLACE_WORKSPACE] = 2, [PLACE_CACHE] = 4, [PLACE_TMP] = 8, [PLACE_HOME] = 8};
+    static_assert(ELEMENTS(parts) == _PLACE_MAX, "a part for every place");
+    return disk / parts[place] / PAGE * PAGE;
+}
+
+void pod_order_fill(const struct spec *s, const char *image, struct kube_order *o)
+{
+    const struct limits *l = &s->limits;
+    uint64_t disk = l->disk_bytes >= LEAST_DISK ? l->disk_bytes : DEFAULT_DISK;
+    o->memory_bytes = l->memory_bytes ? l->memory_bytes / PAGE * PAGE : DEFAULT_MEMORY;
+    o->cpu_millicores = l->cpu_millicores ? l->cpu_millicores : DEFAULT_CPU;
+    o->processes = l->processes;
+    o->workspace.bytes = place_bytes(disk, PLACE_WORKSPACE);
+    o->cache.bytes = place_bytes(disk, PLACE_CACHE);
+    o->tmp_bytes = place_bytes(disk, PLACE_TMP);
+    o->home_bytes = place_bytes(disk, PLACE_HOME);
+    o->slot = KUBE_SLOT_ANY;
+    o->nonce = (uint64_t)random_below(UINT32_MAX) << 32 | random_below(UINT32_MAX);
+    snprintf(o->image, sizeof(o->image), "%s", s->image ? s->image : image);
+}
+
+/* --- its walls, as they were found */
+
+/* What no sandbox goes without. */
+static int check_found(const struct walls *w, struct error *err)
+{
+    const char *lacks = NULL;
+    if (w->seccomp != 2 || !w->no_new_privs)
+        lacks = "it has no system call filter";
+    else if (w->capabilities)
+        lacks = "its commands have capabilities";
+    else if (w->uid == 0 || w->gid == 0)
+        lacks = "its commands are root";
+    else if (!w->landlock_abi)
+        lacks = "its node has no Landlock";
+    else if (!w->own_processes)
+        lacks = "it sees the node's processes";
+    return lacks ? error_set(err, ERROR_UNENFORCEABLE, 0, "the pod was looked at from inside: %s",
+                             lacks)
+                 : 0;
+}
+
+static uint64_t disk_found(const struct spec *s, const struct walls *w)
+{
+    uint64_t all = 0;
+    for (int i = 0; i < _PLACE_MAX; i++) {
+        if (!w->places[i].in_memory || !w->places[i].is_mount)
+            return 0;
+        all += w->places[i].bytes;
+    }
+    return w->root_read_only && (!s->asked[WALL_DISK] || all <= s->limits.disk_bytes) ? all : 0;
+}
+
+/* A limit holds where the one inside is no looser than what was ordered. */
+static bool holds(uint64_t found, uint64_t ordered)
+{
+    return found && ordered && found <= ordered;
+}
+
+int pod_walls_fill(const struct spec *s, const struct walls *w, const char *runtime,
+                   struct effective *ret, struct error *err)
+{
+    struct kube_order o = {0};
+    struct effective e = {.runtime = runtime, .landlock_abi = w->landlock_abi, .shares = shared};
+    const char *group = mechanism_name(w->cgroup == 2 ? MECHANISM_CGROUP_V2 : MECHANISM_CGROUP_V1);
+    int r = check_found(w, err);
+    if (r < 0)
+        return r;
+    pod_order_fill(s, "", &o);
+    pod_walls_expect(&e, runtime);
+    e.landlock_abi = w->landlock_abi;
+    e.limits.memory_bytes = w->memory_bytes;
+    e.limits.cpu_millicores = w->cpu_millicores;
+    e.limits.processes = o.processes;
+    e.limits.disk_bytes = disk_found(s, w);
+    e.by[WALL_MEMORY] = holds(w->memory_bytes, o.memory_bytes) ? group : NULL;
+    e.by[WALL_CPU] = holds(w->cpu_millicores, o.cpu_millicores) ? group : NULL;
+    e.by[WALL_PROCESSES] = holds(w->processes, o.processes ? (uint64_t)o.processes + 1 : 0)
+                               ? mechanism_name(MECHANISM_RLIMIT)
+                               : NULL;
+    e.by[WALL_DISK] = e.limits.disk_bytes ? mechanism_name(MECHANISM_TMPFS) : NULL;
+    e.disk_in_memory = e.by[WALL_DISK];
+    for (int i = 0; i < _WALL_MAX; i++) {
+        if (!e.by[i])
+            limits_drop_wall(&e.limits, i);
+        if (!e.by[i] && s->asked[i] && !s->accept_weaker[i])
+            return error_set(err, ERROR_UNENFORCEABLE, 0,
+                             "%s cannot be enforced here: the pod has no such limit inside",
+                             wall_name((enum wall)i));
+    }
+    *ret = e;
+    return 0;
+}
+
+void pod_walls_expect(struct effective *ret, const char *runtime)
+{
+    *ret = (struct effective){.runtime = runtime, .shares = shared};
+    ret->by[WALL_FILESYSTEM] = mechanism_name(MECHANISM_NAMESPACE);
+    ret->by[WALL_SYSCALLS] = mechanism_name(MECHANISM_SECCOMP);
+    ret->by[WALL_USERS] = mechanism_name(MECHANISM_UID_SHARED);
+    ret->by[WALL_LANDLOCK] = mechanism_name(MECHANISM_LANDLOCK);
+    snprintf(ret->workdir, sizeof(ret->workdir), "/workspace");
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A spec as an order for a pod; what a pod cannot be, refused by name; and what is said of its
+ * walls once the runner has looked at them from inside. */
+#pragma once
+
+#include "proto/kube.h"
+#include "proto/walls.h"
+#include "runtime/runtime.h"
+
+/* What the namespace's own prefix takes the place of (kube_namespace_prefix). */
+#define POD_ID_PREFIX "sbx-"
+
+/* The sandbox's id as orders have it. */
+int pod_id_fill(const char *id, char out[KUBE_ID_SIZE], struct error *err);
+/* image: for a spec that names none; NULL: there is none. unproven_network: the operator accepts a
+ * network wall that is not known to hold. */
+int pod_spec_check(const struct spec *s, const char *image, bool unproven_network,
+                   struct error *err);
+/* Of a spec that was checked. */
+void pod_order_fill(const struct spec *s, const char *image, struct kube_order *o);
+/* What enforces each wall. Negative where something that no sandbox goes without is missing, or a
+ * limit that was asked for does not hold. */
+int pod_walls_fill(const struct spec *s, const struct walls *w, const char *runtime,
+                   struct effective *ret, struct error *err);
+/* The same before there is a pod: what may be expected. */
+void pod_walls_expect(struct effective *ret, const char *runtime);
