@@ -43,7 +43,8 @@ def connect(directory):
 
 
 def ask(s):
-    """Anything that is no order gets an answer that says so."""
+    """Anything that is no order gets an answer that says so. The first record says that a broker has begun."""
+    s.recv(4096)
     s.send(b"no order")
     return s.recv(4096)
 
