@@ -25,7 +25,7 @@ def caps(*names):
     return sum(CAPS[n] for n in names)
 
 
-KEEPER = caps("chown", "dac_override", "fowner", "kill", "setgid", "setuid")
+KEEPER = caps("chown", "dac_override", "fowner", "kill", "net_bind_service", "setgid", "setuid")
 RUNNER = caps("kill", "setgid", "setuid")
 ALL = (1 << 64) - 1
 
