@@ -6,8 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define TELL_MS     250
-#define CLAIM_BYTES (16u << 20) /* at least, at a time */
+#define TELL_MS 250
 
 void meter_init(struct meter *m, const struct image_options *o, const struct image_info *info)
 {
@@ -41,7 +40,7 @@ int meter_claim(struct meter *m, uint64_t bytes, struct error *err)
 {
     const struct image_options *o = m->options;
     if (o->on_claim && bytes > m->claimed) {
-        m->claimed = bytes > CLAIM_BYTES ? bytes : CLAIM_BYTES;
+        m->claimed = bytes > METER_CLAIM_BYTES ? bytes : METER_CLAIM_BYTES;
         if (o->on_claim(o->arg, m->claimed))
             return error_set(err, ERROR_NO_SPACE, 0, "there is no room for the image");
     }

@@ -5,6 +5,8 @@
 
 #include "image/image.h"
 
+#define METER_CLAIM_BYTES (16ull << 20) /* at least, at a time */
+
 struct meter {
     const struct image_options *options;
     const struct image_info *info; /* whose files are reported */

@@ -20,6 +20,7 @@
 #include "base/landlock.h"
 #include "filter/filter-table.h"
 #include "filter/filter.h"
+#include "image/meter.h"
 
 #define MEMORY_BYTES (2ull << 30) /* what decompressors may want of their input's word */
 
@@ -168,10 +169,14 @@ static int refuse_nonsense(struct error *err)
 }
 
 /* Its word about how much it is to write is as good as any: with too little it ends for want of
- * room, with too much it is refused. */
+ * room, with too much it is refused. It claims no more than the largest image takes, because what
+ * it claims is kept from sandboxes for as long as it likes to take. */
 static int on_record_claim(struct worker *w, int grants, const struct unpacker_record *r,
                            struct error *err)
 {
+    const uint64_t most = w->o->config.limits.bytes;
+    if (r->done_bytes > most && r->done_bytes - most > METER_CLAIM_BYTES)
+        return refuse_nonsense(err);
     int e = worker_claim(w, r->done_bytes, err);
     if (e < 0)
         return e;

@@ -47,13 +47,16 @@ int claims_take(const struct claimant *c, uint64_t bytes, struct claims_view *re
 {
     struct statfs fs;
     struct claims_view view;
-    claims_set(c->claims_fd, c->slot, bytes);
+    const uint64_t alone = add_up(c->reserve_bytes, bytes);
+    bool fits =
+        fstatfs(c->dir_fd, &fs) < 0 || alone <= (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+    claims_set(c->claims_fd, c->slot, fits ? bytes : 0);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* others see it before their numbers are read */
     view.others_bytes = add_up(promised_read(c->promised_fd), claims_read(c->claims_fd, c->slot));
     if (fstatfs(c->dir_fd, &fs) < 0)
         return 0;
     view.free_bytes = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
-    if (add_up(add_up(view.others_bytes, c->reserve_bytes), bytes) <= view.free_bytes)
+    if (fits && add_up(view.others_bytes, alone) <= view.free_bytes)
         return 0;
     claims_set(c->claims_fd, c->slot, 0);
     if (ret)

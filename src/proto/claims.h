@@ -9,7 +9,9 @@
  *
  * A claim is written first and looked at afterwards, as the warden does with its own number. So of
  * two that are made at once and fit only alone, at least one sees the other: both may be refused,
- * never both be granted. What died is forgotten by the process that started it.
+ * never both be granted. A claim that would not fit alone is never written, because others
+ * would be refused for its sake meanwhile. The warden empties the table when keeper or control
+ * plane end.
  *
  * A process that was taken over can write nonsense into every slot. Then claims and disks are
  * refused that would fit, or an image or output ends for want of room while it is written: disks

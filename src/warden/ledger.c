@@ -36,10 +36,10 @@ void ledger_close(struct ledger *l)
     fd_close(&l->claims_fd);
 }
 
-void ledger_forget_images(struct ledger *l)
+void ledger_forget_claims(struct ledger *l)
 {
-    for (unsigned i = 0; i < CLAIMS_IMAGES_N; i++)
-        claims_set(l->claims_fd, CLAIMS_IMAGES + i, 0);
+    for (unsigned i = 0; i < _CLAIMS_SLOTS; i++)
+        claims_set(l->claims_fd, i, 0);
 }
 
 static uint64_t missing_bytes(const struct ledger_entry *e)

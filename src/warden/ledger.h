@@ -53,8 +53,10 @@ void ledger_follow(struct ledger *l, struct ledger_entry *e, int image_fd);
 void ledger_release(struct ledger *l, struct ledger_entry *e);
 /* Looks at the images. Returns and tells how many bytes of what is counted have no blocks. */
 uint64_t ledger_refresh(struct ledger *l);
-/* The image keeper has ended: its workers write nothing any more. */
-void ledger_forget_images(struct ledger *l);
+/* The image keeper has ended, perhaps with the control plane. All slots are emptied, because either
+ * may have written nonsense into any of them; a control plane that lives on claims for its output
+ * again before long. */
+void ledger_forget_claims(struct ledger *l);
 
 /* In the helper that makes the image: does the claim fit the file system that dir_fd is on? 0, or
  * -ENOSPC with a text in why. */

@@ -264,9 +264,9 @@ int warden_claims_fd(const struct warden *w)
     return w->ledger.claims_fd;
 }
 
-void warden_forget_images(struct warden *w)
+void warden_forget_claims(struct warden *w)
 {
-    ledger_forget_images(&w->ledger);
+    ledger_forget_claims(&w->ledger);
 }
 
 bool warden_has_own_root(const struct warden *w)

@@ -113,10 +113,10 @@ bool warden_has_own_root(const struct warden *w);
 /* What sandboxes have been promised (proto/promised.h), for those who share the file system; the
  * warden's own. */
 int warden_promised_fd(const struct warden *w);
-/* What they have claimed in turn (proto/claims.h), of which the image keeper's part is forgotten
- * when it has ended. */
+/* What they have claimed in turn (proto/claims.h), which is forgotten when the image keeper has
+ * ended: it never outlives the control plane. */
 int warden_claims_fd(const struct warden *w);
-void warden_forget_images(struct warden *w);
+void warden_forget_claims(struct warden *w);
 /* Did the caller become root of a user namespace? */
 bool warden_in_userns(const struct warden *w);
 /* Removes cgroups and images that dead instances left behind; no warden_new() needed. Returns how

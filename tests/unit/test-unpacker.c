@@ -20,6 +20,7 @@
 #include "filter/filter.h"
 #include "image/below.h"
 #include "image/hash.h"
+#include "image/meter.h"
 #include "image/tree.h"
 #include "keeper/unpacker.h"
 #include "tests/unit/tap.h"
@@ -70,10 +71,21 @@ static void test_claim(void)
            !granted,
        "room that is there: %s", err.message);
     ok(claims_read(w.room.claims_fd, _CLAIMS_SLOTS) == 4096, "it is claimed");
-    claim.done_bytes = UINT64_MAX;
-    ok(hear(&claim, sizeof(claim), &got, &err) < 0 && err.code == ERROR_NO_SPACE &&
+    claim.done_bytes = options.config.limits.bytes + METER_CLAIM_BYTES + 1;
+    ok(hear(&claim, sizeof(claim), &got, &err) < 0 && err.code == ERROR_INTERNAL,
+       "more room than any image takes is nonsense: %s", err.message);
+    claim.done_bytes = 4096;
+    w.room.reserve_bytes = UINT64_MAX;
+    err = (struct error){0};
+    int more[2];
+    if (pipe2(more, O_CLOEXEC) < 0 || fd_write_all(more[1], &claim, sizeof(claim)) < 0)
+        exit(EXIT_FAILURE);
+    ok(unpacker_read(&w, more[0], heard[1], &got, &err) < 0 && err.code == ERROR_NO_SPACE &&
            strstr(err.message, "state_reserve_mb"),
        "room that is not there: %s", err.message);
+    ok(claims_read(w.room.claims_fd, _CLAIMS_SLOTS) == 0, "nothing is claimed then");
+    close(more[0]);
+    close(more[1]);
     claim.done_bytes = 0;
     ok(hear(&claim, sizeof(claim), &got, &err) < 0, "one that does not hear is refused: %s",
        err.message);

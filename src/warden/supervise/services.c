@@ -136,7 +136,7 @@ static void on_keeper_exit(pid_t pid, int status, void *data)
     struct supervisor *s = data;
     s->keeper.pid = 0;
     s->keeper.exit = NULL;
-    warden_forget_images(s->o->warden);
+    warden_forget_claims(s->o->warden);
     bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (s->signals || s->keeper_sock < 0)
         return;
@@ -200,6 +200,6 @@ void keeper_stop(struct supervisor *s)
     watch_remove(s->keeper_wanted);
     s->keeper_wanted = NULL;
     service_end(&s->keeper);
-    warden_forget_images(s->o->warden);
+    warden_forget_claims(s->o->warden);
     fd_close(&s->keeper_sock);
 }

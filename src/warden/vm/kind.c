@@ -274,6 +274,19 @@ static int vm_apply_limits(struct cell *s, const struct plan *p, const struct li
     return r < 0 || !p->snapshot[0] ? r : vm_saved_check(s, p->snapshot, reply);
 }
 
+/* Takes tree. */
+static int add_own_mount(struct cell *s, const char *target, int tree)
+{
+    struct child_order *o = &s->order;
+    if (o->n_mounts >= PLAN_MOUNTS_MAX) {
+        fd_close(&tree);
+        return -E2BIG;
+    }
+    snprintf(o->mounts[o->n_mounts].target, sizeof(o->mounts[0].target), "%s", target);
+    s->trees.mounts[o->n_mounts++] = tree;
+    return 0;
+}
+
 /* The machine's files are a mount more, of the sandbox that the emulator is in, behind those that
  * the guest has. */
 static int vm_send_order(struct cell *s)
@@ -286,17 +299,18 @@ static int vm_send_order(struct cell *s)
     o->n_shares = o->n_mounts = s->plan.n_mounts;
     for (uint32_t i = 0; i < o->n_shares; i++)
         o->shares_read_only |= (uint32_t)(s->plan.mounts[i].read_only != 0) << i;
-    snprintf(o->mounts[o->n_mounts].target, sizeof(o->mounts[0].target), "%s", VM_FILES_DIR);
-    s->trees.mounts[o->n_mounts++] = tree;
+    int r = add_own_mount(s, VM_FILES_DIR, tree);
+    if (r < 0)
+        return r;
     if (host_of(w)->devices_fd >= 0) {
         if ((tree = vm_devices_tree(w)) < 0)
             return tree;
-        snprintf(o->mounts[o->n_mounts].target, sizeof(o->mounts[0].target), "/dev");
-        s->trees.mounts[o->n_mounts++] = tree;
+        if ((r = add_own_mount(s, "/dev", tree)) < 0)
+            return r;
     }
     vm_files_identify(w);
     container_of(s, struct vm_cell, cell)->emulator = host_of(w)->file_ids[0];
-    int r = vm_snapshot_choose(s);
+    r = vm_snapshot_choose(s);
     if (r < 0)
         return r;
     return cell_send_child_order(s);
