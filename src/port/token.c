@@ -344,15 +344,19 @@ static void load_row(void *data, const char *key, const char *body, size_t len)
     k->expires_ns = json_integer_value(json_object_get(row, "expires_ns"));
 }
 
-/* Drops what was made with another secret. All marks that fit become one, so that the next start
- * computes no more than one. */
+/* Drops what was made with another secret, and what is over. All marks that fit become one, so that
+ * the next start asks about no more than one, whatever its secret is. */
 static void check_marks(struct traffic_tokens *t, const char *secret)
 {
+    struct maker_mark stale = {0}; /* the last that did not fit; an empty one never does */
     list_for_each_safe(e, &t->all, struct entry, node) {
         if (strcmp(e->token.owner, t->maker) != 0 ||
             (*t->mark.text && strcmp(e->mark.text, t->mark.text) == 0))
             continue;
-        if (!secret || !maker_mark_fits(&e->mark, secret)) {
+        if (!secret || is_over(e->token.expires_ns) || strcmp(e->mark.text, stale.text) == 0) {
+            entry_drop(t, e, NULL, NULL);
+        } else if (!maker_mark_fits(&e->mark, secret)) {
+            stale = e->mark;
             entry_drop(t, e, NULL, NULL);
         } else if (!*t->mark.text) {
             t->mark = e->mark;
