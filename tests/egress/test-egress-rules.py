@@ -629,6 +629,30 @@ def test_answers_about_requests():
         equal(pending(), [], "no question about what was answered, or what no rule allows")
 
 
+@test("several rules of one host ask: a person is asked about the one that refused, and about each of them")
+def test_rules_that_ask_are_told_apart():
+    with Guarded("version: 1\ndefault: allow\nrules: []\n", config=OPEN) as d:
+        allow = [{"host": "asked.test", "ports": [80], "methods": ["GET"], "ask": True}, {"host": "asked.test", "ports": [80], "methods": ["GET", "POST"], "paths": ["/upload"], "ask": True},
+                 {"host": "*.test", "ports": [80], "methods": ["PUT"], "ask": True, "name": "asked"}, {"host": "*.test", "ports": [80], "methods": ["PUT", "DELETE"], "ask": True}]
+        box = d.post("/v1/sandboxes", {"network": {"allow": allow}}).json["id"]
+        net = {"Network": {"Enabled": True, "AllowedHosts": ["asked.test"]}}
+        send = lambda method: f"curl -s -o /dev/null -m 9 -X {method} http://asked.test/upload"
+        asked = lambda: [d.get(f"/v1/approvals/{p['id']}").json["subject"]["network"]["rule"] for p in d.get("/v1/approvals?status=pending").json["approvals"]]
+        want = set()
+        for method, requests in (("POST", "methods=GET,POST path=/upload"), ("GET", "methods=GET"), ("PUT", "methods=PUT")):
+            want.add("asked.test:80 " + requests)
+            for _ in range(2):
+                silent(run, d, box, "sh", "-c", send(method))
+            wait_for(lambda: len(asked()) >= len(want), "a question about " + method)
+            equal(set(asked()), want)
+        if os.environ.get("MAS_RUNTIME", "").endswith(("gvisor", "microvm")):
+            return  # which have no calls with fewer hosts
+        want.add("asked.test:80 methods=PUT,DELETE")  # of a rule that the gateway has with the call's host
+        silent(d.post, "/v1/sandbox/execute", {"sandbox_id": box, "tool": {"name": "shell", "args": {"command": send("DELETE")}}, "policy": net})
+        wait_for(lambda: len(asked()) >= len(want), "a question about DELETE")
+        equal(set(asked()), want)
+
+
 @test("a yes to a rule that asks holds for a call with fewer hosts than its sandbox, which runs already, and is asked for once")
 def test_a_yes_reaches_a_narrower_call():
     if os.environ.get("MAS_RUNTIME", "").endswith(("gvisor", "microvm")):
