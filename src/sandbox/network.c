@@ -179,11 +179,18 @@ int network_check_bound(const struct sandbox *sb, char *const *bound, struct err
                            sb->id);
 }
 
-/* Nothing holds such a call to its own hosts, because they were those of its sandbox at least. */
+/* Nothing holds such a call to its own hosts, because they were those of its sandbox at least. One
+ * that an earlier control plane started may be known to the runner alone, until it has told of it.
+ */
 static int check_bounds(const struct sandbox *sb, char *const *allow, struct error *err)
 {
     if (!sb->spec.network || !allow || !*allow)
         return 0;
+    if (sb->restored && !sb->resumed)
+        return error_set(err, ERROR_CONFLICT, 0,
+                         "the runner of sandbox %s has not said yet which commands it has: the "
+                         "network is not widened before%s",
+                         sb->id, sb->paused ? ", and the sandbox has to be resumed for it" : "");
     list_for_each(e, &sb->running, struct exec, phase_node) {
         if (e->bound && !gateway_hosts_cover(e->bound, allow))
             return error_set(err, ERROR_CONFLICT, 0,

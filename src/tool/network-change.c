@@ -298,8 +298,13 @@ static void on_used(void *data, struct approval *a, const struct error *err)
     widening_apply(w);
 }
 
+/* A grant is used once: where the sandbox cannot be widened now, it stays for another try. */
 static int use_grant(struct widening *w, struct error *err)
 {
+    char *const rule[] = {w->widens, NULL};
+    struct network_change change = {.allow = rule};
+    if (sandbox_check_network(w->sandbox, &change, err) < 0)
+        return -1;
     _cleanup_json_ json_t *subject = subject_of(w);
     _cleanup_json_ json_t *obligations = rules_obligations_to_json(&w->decision.rules.obligations);
     struct approval_need need = {.risk = w->decision.rules.risk,

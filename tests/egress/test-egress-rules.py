@@ -277,10 +277,52 @@ def test_a_widening_does_not_reach_a_call():
         equal(widen("other.test").status, 200, "which its policy has")
         equal(d.put(f"/v1/sandboxes/{box}/files/content?path=/workspace/go", b"").status, 200)
         wait_for(lambda: d.get(f"/v1/sandboxes/{box}/execs").json["execs"][0]["status"] != "running", "its end")
-        log = [json.loads(x) for x in d.get(f"/v1/sandboxes/{box}/network/log?limit=1000").body.splitlines()]
+        log = lambda: [json.loads(x) for x in d.get(f"/v1/sandboxes/{box}/network/log?limit=1000").body.splitlines()]
+        wait_for(lambda: {e["data"]["host"] for e in log()} == {"one.test", "two.test", "other.test"}, "all three are in the log")
         for host, want in (("one.test", "network.allowed"), ("two.test", "network.denied"), ("other.test", "network.allowed")):
-            equal({e["type"] for e in log if e["data"]["host"] == host} - {"network.closed"}, {want}, host)
+            equal({e["type"] for e in log() if e["data"]["host"] == host} - {"network.closed"}, {want}, host)
         wait_for(lambda: widen("two.test").status == 200, "it has ended")
+
+
+@test("a sandbox of an earlier control plane is not widened before its runner has told of the commands it has")
+def test_an_adopted_sandbox_is_not_widened_early():
+    with Daemon(config=OPEN) as d:
+        box = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "one.test"}]}}).json["id"]
+        if d.post(f"/v1/sandboxes/{box}/pause", {}).status != 200:
+            return  # a runtime that cannot; there is no other way to keep a runner from telling
+        wider = {"host": "two.test", "ports": [80], "for": "10m"}
+        equal(change(d, box, allow=[wider]).status, 200)
+        d.kill_control()
+        a = change(d, box, allow=[dict(wider, ports=[8080])])
+        check(a.status == 409 and "has to be resumed" in a.json["error"]["message"], a)
+        equal(change(d, box, drop=["two.test:80"]).status, 200, "what narrows waits for nothing")
+        equal(d.post(f"/v1/sandboxes/{box}/resume", {}).status, 200)
+        wait_for(lambda: change(d, box, allow=[dict(wider, ports=[8080])]).status == 200, "it has told")
+
+
+@test("MAS: a yes to a widening is not used up where a call that began meanwhile keeps the sandbox from it")
+def test_a_grant_outlasts_a_conflict():
+    with Guarded(ASKING, config=OPEN) as d:
+        box = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "one.test"}]}}).json["id"]
+        wider, answers = {"host": "two.test", "ports": [80], "for": "10m"}, []
+        waits = threading.Thread(target=lambda: answers.append(change(d, box, {"X-Mas-Approval": "wait"}, allow=[wider])), daemon=True)
+        waits.start()
+        pending = lambda: d.get("/v1/approvals?status=pending").json["approvals"]
+        wait_for(pending, "the question")
+        id = pending()[0]["id"]
+        line = "touch /workspace/runs; until [ -e /workspace/go ]; do sleep 0.1; done"
+        body = {"sandbox_id": box, "tool": {"name": "shell", "args": {"command": line}}, "policy": {"Network": {"Enabled": True, "AllowedHosts": ["one.test"]}}}
+        call = threading.Thread(target=lambda: d.post("/v1/sandbox/execute", body), daemon=True)
+        call.start()
+        wait_for(lambda: d.get(f"/v1/sandboxes/{box}/files/stat?path=/workspace/runs").status == 200, "it runs")
+        equal(d.post(f"/v1/approvals/{id}/approve", {}).status, 200)
+        waits.join(60)
+        equal([a.status for a in answers], [409], answers)
+        equal(d.get(f"/v1/approvals/{id}").json["status"], "approved")
+        equal(d.put(f"/v1/sandboxes/{box}/files/content?path=/workspace/go", b"").status, 200)
+        call.join(60)
+        wait_for(lambda: change(d, box, {"X-Mas-Approval-Id": id}, allow=[wider]).status == 200, "the yes holds")
+        equal(status(d, box, "http://two.test/"), "200")
 
 
 @test("MAS: a call with fewer hosts than its sandbox keeps them where the control plane died before it was on record")
