@@ -10,7 +10,9 @@
  *
  * A control plane that leaves while the link takes nothing is seen at once, but what it sent before
  * is delivered first. Until the link takes it, the socket is not polled: a hang-up is reported in
- * every turn of the loop. The exec's own silence limit ends a link that never takes it. */
+ * every turn of the loop. The silence limit ends a link that says nothing and takes nothing; one
+ * that only says something is ended by the sandbox's next stream, so that a sandbox has at most one
+ * of them. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -384,6 +386,11 @@ static int carrier_check(const struct kube_broker *b, const struct kube_order *o
 void carrier_start(struct kube_broker *b, const struct kube_order *order)
 {
     struct error err = {0};
+    /* The runner drops an earlier stream when the next one comes, with what is on its way in it. */
+    list_for_each_safe(old, &b->carriers, struct carrier, node) {
+        if (old->hung_up && strcmp(old->id, order->id) == 0)
+            carrier_end(old);
+    }
     if (carrier_check(b, order, &err) < 0) {
         broker_answer_error(b, order, &err);
         return;
