@@ -12,6 +12,7 @@
 /* A directory of the host, until it is mounted. */
 struct guest_share {
     int port_fd, fuse_fd;
+    int requests_fd; /* of the process that carries the requests */
 };
 
 struct guest {

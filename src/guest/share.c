@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Directories of the host (vmm/share.h): the guest's kernel speaks FUSE with a descriptor, and two
  * processes per directory carry the messages over its port, one in each direction. They change
- * nothing in them: each begins with its length. */
+ * nothing in them: each begins with its length. These two alone hold the descriptor: when the
+ * host's side ends, so do both, and the kernel fails every request from then on (ENOTCONN) instead
+ * of leaving commands to wait for answers that never come. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -59,7 +63,8 @@ static int read_exactly(int fd, char *data, size_t size)
     return 0;
 }
 
-/* The kernel refuses an answer to what it has taken back; that one is dropped. */
+/* The kernel refuses an answer to what it has taken back; that one is dropped. The other process
+ * waits for the kernel's requests and does not see that the port has ended. */
 static void __attribute__((noreturn)) carry_answers(const struct guest_share *k)
 {
     static char data[MESSAGE_MAX];
@@ -72,17 +77,26 @@ static void __attribute__((noreturn)) carry_answers(const struct guest_share *k)
         if (write(k->fuse_fd, data, len) < 0 && errno == ENODEV)
             break;
     }
+    syscall(SYS_pidfd_send_signal, k->requests_fd, SIGKILL, NULL, 0);
     _exit(0);
 }
 
-static void start_carrying(struct guest *g, const struct guest_share *k,
-                           void (*fn)(const struct guest_share *k))
+static pid_t start_carrying(struct guest *g, struct guest_share *k,
+                            void (*fn)(const struct guest_share *k))
 {
     pid_t pid = fork();
-    if (pid == 0)
-        fn(k);
     if (pid < 0)
         guest_give_up(g, "carry the messages of a host directory", errno);
+    if (pid > 0)
+        return pid;
+    for (uint32_t i = 0; i < g->n_shares; i++) {
+        if (&g->shares[i] == k)
+            continue;
+        fd_close(&g->shares[i].port_fd);
+        fd_close(&g->shares[i].fuse_fd);
+    }
+    fn(k);
+    _exit(1);
 }
 
 /* Its files show with the ids that the host's side sees, which are the sandbox's (guest.c); the
@@ -123,8 +137,11 @@ void guest_mount_shares(struct guest *g)
         if (fd < 0)
             guest_give_up(g, "mount a host directory", -fd);
         g->share_fds[i] = fd;
-        start_carrying(g, k, carry_requests);
+        k->requests_fd = (int)syscall(SYS_pidfd_open, start_carrying(g, k, carry_requests), 0);
+        if (k->requests_fd < 0)
+            guest_give_up(g, "watch the messages of a host directory", errno);
         start_carrying(g, k, carry_answers);
+        fd_close(&k->requests_fd);
         fd_close(&k->port_fd);
         fd_close(&k->fuse_fd);
     }

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -85,12 +86,12 @@ static int read_file_name(const struct server *s, size_t at, const char **ret, s
 
 /* --- files by their numbers */
 
-static int open_path(const struct server *s, const char *path, int flags)
+static int open_path(int dir_fd, const char *path, int flags)
 {
     const struct open_how how = {
         .flags = (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC | (flags & O_PATH ? 0 : O_NOCTTY)),
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
-    int fd = (int)syscall(SYS_openat2, s->dir_fd, path, &how, sizeof(how));
+    int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
     return fd < 0 ? -errno : fd;
 }
 
@@ -98,7 +99,7 @@ static int open_node(const struct server *s, uint64_t id, int flags)
 {
     char path[PATH_MAX];
     int r = share_nodes_path(s->nodes, id, path, sizeof(path));
-    return r < 0 ? r : open_path(s, path, flags);
+    return r < 0 ? r : open_path(s->dir_fd, path, flags);
 }
 
 static int open_dir(const struct server *s, uint64_t id)
@@ -106,18 +107,39 @@ static int open_dir(const struct server *s, uint64_t id)
     return open_node(s, id, O_PATH | O_DIRECTORY);
 }
 
-/* A regular file: the guest's kernel opens nothing else here, and opening a fifo or a device could
- * have effects on the host. */
+/* A regular file, by a descriptor that only names it: opening a fifo or a device would have effects
+ * on the host, so what it is comes first. Takes path_fd, which may be an error. The writes
+ * themselves say whether they append (do_write), so no descriptor does. */
+static int open_regular(int path_fd, int flags)
+{
+    char path[32];
+    struct stat st;
+    _cleanup_close_ int named = path_fd;
+    if (named < 0)
+        return named;
+    if (fstat(named, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return S_ISLNK(st.st_mode) ? -ELOOP : -EACCES;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", named);
+    int fd = open(path, (flags & (O_ACCMODE | O_TRUNC)) | O_CLOEXEC | O_NOCTTY);
+    return fd < 0 ? -errno : fd;
+}
+
 static int open_file(const struct server *s, uint64_t id, int flags)
 {
-    struct stat st;
-    _cleanup_close_ int fd =
-        open_node(s, id, (flags & (O_ACCMODE | O_APPEND | O_TRUNC)) | O_NONBLOCK);
-    if (fd < 0)
-        return fd;
-    if (fstat(fd, &st) < 0)
-        return -errno;
-    return S_ISREG(st.st_mode) ? fd_steal(&fd) : -EACCES;
+    return open_regular(open_node(s, id, O_PATH), flags);
+}
+
+/* A file of that name that there is already is opened, unless the guest wants none to be there. */
+static int create_file(int dir_fd, const char *name, int flags, mode_t mode)
+{
+    int fd =
+        openat(dir_fd, name,
+               (flags & O_ACCMODE) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, mode);
+    if (fd >= 0 || errno != EEXIST || flags & O_EXCL)
+        return fd < 0 ? -errno : fd;
+    return open_regular(open_path(dir_fd, name, O_PATH), flags);
 }
 
 /* The directory that a node is in, and its name there. */
@@ -125,7 +147,7 @@ static int open_place(const struct server *s, uint64_t id, const char **ret_name
 {
     uint64_t dir;
     int r = share_nodes_place(s->nodes, id, &dir, ret_name);
-    return r < 0 ? r : dir ? open_dir(s, dir) : open_path(s, ".", O_PATH | O_DIRECTORY);
+    return r < 0 ? r : dir ? open_dir(s, dir) : open_path(s->dir_fd, ".", O_PATH | O_DIRECTORY);
 }
 
 static struct handle *find_handle(struct server *s, uint64_t number, bool is_dir)
@@ -460,20 +482,16 @@ static int do_create(struct server *s)
 {
     const struct fuse_create_in *i = body_of(s);
     const char *name;
-    struct stat st;
     int r = read_file_name(s, sizeof(*i), &name, NULL);
     if (r < 0)
         return r;
     _cleanup_close_ int dir = open_dir(s, head_of(s)->nodeid);
     if (dir < 0)
         return dir;
-    int flags = (int)i->flags & (O_ACCMODE | O_APPEND | O_TRUNC | O_EXCL);
-    _cleanup_close_ int fd =
-        openat(dir, name, flags | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-               i->mode & ~i->umask & MODE_MASK);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return -errno;
-    r = S_ISREG(st.st_mode) ? answer_entry(s, dir, name) : -EACCES;
+    _cleanup_close_ int fd = create_file(dir, name, (int)i->flags, i->mode & ~i->umask & MODE_MASK);
+    if (fd < 0)
+        return fd;
+    r = answer_entry(s, dir, name);
     if (r < 0)
         return r;
     const struct fuse_entry_out *entry = answer_of(s);
@@ -499,6 +517,8 @@ static int do_read(struct server *s)
     return 0;
 }
 
+/* What goes to the end of the file is written there whatever the guest takes for it, because the
+ * host may append, too. But pages of a mapping have their places, by whatever file they come. */
 static int do_write(struct server *s)
 {
     const struct fuse_write_in *i = body_of(s);
@@ -507,7 +527,10 @@ static int do_write(struct server *s)
     if (!h || i->offset > INT64_MAX ||
         i->size > s->in_len - sizeof(struct fuse_in_header) - sizeof(*i))
         return h ? -EINVAL : -EBADF;
-    ssize_t n = pwrite(h->fd, i + 1, i->size, (off_t)i->offset);
+    bool appends = i->flags & O_APPEND && !(i->write_flags & FUSE_WRITE_CACHE);
+    struct iovec data = {.iov_base = s->in + sizeof(struct fuse_in_header) + sizeof(*i),
+                         .iov_len = i->size};
+    ssize_t n = pwritev2(h->fd, &data, 1, (off_t)i->offset, appends ? RWF_APPEND : 0);
     if (n < 0)
         return -errno;
     *o = (struct fuse_write_out){.size = (uint32_t)n};
@@ -595,7 +618,7 @@ static int do_statfs(struct server *s)
 {
     struct fuse_statfs_out *o = answer_of(s);
     struct statvfs fs;
-    _cleanup_close_ int fd = open_path(s, ".", O_RDONLY | O_DIRECTORY);
+    _cleanup_close_ int fd = open_path(s->dir_fd, ".", O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return fd;
     if (fstatvfs(fd, &fs) < 0)

@@ -126,6 +126,17 @@ def test_no_snapshots():
     check(a.status == 400 and "at most 7" in a.json["error"]["message"], a)
 
 
+@test("a directory whose server on the host has ended fails, and no command waits for it")
+def test_server_ends():
+    served = os.stat(HOST + "/data")
+    same = lambda pid: any(os.path.samestat(os.stat(f"/proc/{pid}/fd/{x}"), served) for x in os.listdir(f"/proc/{pid}/fd"))
+    pids = [p for p in below(d.get("/v1/status").json["warden_pid"]) if same(p)]
+    equal(len(pids), 1, pids)
+    os.kill(pids[0], signal.SIGKILL)
+    v = sb.sh("cat /mnt/data/hello; ls /mnt/data; cat /mnt/work/hello")
+    check(v["stderr"].count("not connected") == 2 and v["stdout"] == "of the host\nmore\n", v)
+
+
 @test("what serves a directory goes with its machine")
 def test_nothing_left():
     warden = d.get("/v1/status").json["warden_pid"]

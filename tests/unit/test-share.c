@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -95,6 +96,19 @@ static int read_handle(uint32_t opcode, uint64_t fh, uint64_t offset)
 static int write_handle(uint64_t fh, const char *text)
 {
     struct fuse_write_in i = {.fh = fh, .size = (uint32_t)strlen(text)};
+    begin(FUSE_WRITE, ROOT);
+    put(&i, sizeof(i));
+    put(text, strlen(text));
+    return call();
+}
+
+static int write_at(uint64_t fh, uint64_t offset, const char *text, uint32_t write_flags)
+{
+    struct fuse_write_in i = {.fh = fh,
+                              .offset = offset,
+                              .size = (uint32_t)strlen(text),
+                              .write_flags = write_flags,
+                              .flags = write_flags & FUSE_WRITE_CACHE ? 0 : O_WRONLY | O_APPEND};
     begin(FUSE_WRITE, ROOT);
     put(&i, sizeof(i));
     put(text, strlen(text));
@@ -261,12 +275,51 @@ static void test_links(void)
     ok(fstatat(outside_fd, "secret", &st, 0) == 0 && (st.st_mode & 0777) == 0644, "its mode, too");
 }
 
-static void test_others(void)
+/* A file that was opened to be appended to can be mapped as well. */
+static void test_appending(void)
+{
+    uint64_t fh = 0;
+    make_file(dir_fd, "log", "one two\n");
+    ok(open_node(FUSE_OPEN, lookup(ROOT, "log"), O_RDWR | O_APPEND, &fh) == 0, "to be appended to");
+    ok(write_at(fh, 4, "TWO", FUSE_WRITE_CACHE) == 0 && file_has(dir_fd, "log", "one TWO\n"),
+       "a page of a mapping goes to its place");
+    ok(write_at(fh, 0, "three\n", 0) == 0 && file_has(dir_fd, "log", "one TWO\nthree\n"),
+       "and what is appended to the end that the host knows");
+    struct fuse_create_in c = {.mode = 0644, .flags = O_WRONLY | O_APPEND};
+    struct fuse_open_out o = {0};
+    begin(FUSE_CREATE, ROOT);
+    put(&c, sizeof(c));
+    put_name("log");
+    ok(call() == 0, "a file that is there already can be one to make");
+    memcpy(&o, answer + sizeof(struct fuse_entry_out), sizeof(o));
+    ok(write_at(o.fh, 0, "ONE", FUSE_WRITE_CACHE) == 0 &&
+           file_has(dir_fd, "log", "ONE TWO\nthree\n"),
+       "with the same places");
+    c.flags |= O_EXCL;
+    begin(FUSE_CREATE, ROOT);
+    put(&c, sizeof(c));
+    put_name("log");
+    ok(call() == -EEXIST, "unless there may be none");
+}
+
+/* Who waits at a fifo sees it opened from the other side, even for a moment. */
+static void test_fifo(void)
 {
     uint64_t fh;
     ok(mkfifoat(dir_fd, "fifo", 0666) == 0, "a fifo of the host's");
-    ok(open_node(FUSE_OPEN, lookup(ROOT, "fifo"), O_RDONLY, &fh) == -EACCES,
-       "is not opened, and nothing waits for it");
+    _cleanup_close_ int end = openat(dir_fd, "fifo", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct pollfd p = {.fd = end, .events = POLLIN};
+    ok(open_node(FUSE_OPEN, lookup(ROOT, "fifo"), O_RDONLY, &fh) == -EACCES &&
+           open_node(FUSE_OPEN, lookup(ROOT, "fifo"), O_WRONLY, &fh) == -EACCES &&
+           make(FUSE_CREATE, ROOT, 0644, "fifo") == -EACCES &&
+           set_attributes(lookup(ROOT, "fifo"), FATTR_SIZE, 0, 0) == -EACCES,
+       "is refused, and nothing waits for it");
+    ok(end >= 0 && poll(&p, 1, 0) == 0, "what reads from it has not seen it opened");
+}
+
+static void test_others(void)
+{
+    uint64_t fh;
     ok(open_node(FUSE_OPEN, 0, O_RDONLY, &fh) == -ESTALE &&
            open_node(FUSE_OPEN, 99999, O_RDONLY, &fh) == -ESTALE &&
            open_node(FUSE_OPEN, UINT64_MAX, O_RDONLY, &fh) == -ESTALE,
@@ -347,6 +400,8 @@ int main(void)
     test_files();
     test_names();
     test_links();
+    test_appending();
+    test_fifo();
     test_others();
     test_limits();
     test_too_long();
