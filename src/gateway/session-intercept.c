@@ -88,7 +88,7 @@ static void tell_verdict(struct session *s, struct intercept_verdict *v)
                                    "is not allowed with this method or path"},
         [INTERCEPT_ASKS] = {GATEWAY_ASK, "needs a person's approval: try again when it was given"},
     };
-    if (v->version != INTERCEPT_VERSION || v->refusal >= _INTERCEPT_REFUSAL_MAX ||
+    if (v->version != INTERCEPT_CONNECTION_VERSION || v->refusal >= _INTERCEPT_REFUSAL_MAX ||
         !refusals[v->refusal].why || !memchr(v->rule, 0, sizeof(v->rule)))
         return;
     for (char *c = v->rule; *c; c++)
@@ -121,7 +121,8 @@ void session_await_verdict(struct session *s)
 
 static int hand_over(struct session *s, int client_end)
 {
-    struct intercept_connection record = {.version = INTERCEPT_VERSION, .port = s->target.port};
+    struct intercept_connection record = {.version = INTERCEPT_CONNECTION_VERSION,
+                                          .port = s->target.port};
     _cleanup_close_ int file = -1;
     int fds[] = {client_end, s->remote_fd, -1, -1};
     int pair[2] = {-1, -1};

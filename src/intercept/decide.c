@@ -74,7 +74,8 @@ void decider_done(struct decider *d)
 
 static void tell_gateway(struct decider *d, enum intercept_refusal refusal, const struct rule *rule)
 {
-    struct intercept_verdict verdict = {.version = INTERCEPT_VERSION, .refusal = refusal};
+    struct intercept_verdict verdict = {.version = INTERCEPT_CONNECTION_VERSION,
+                                        .refusal = refusal};
     _cleanup_free_ char *text = !rule      ? xstrdup("")
                                 : rule->id ? xstrdup(rule->id)
                                            : rule_format(rule);

@@ -158,7 +158,8 @@ static bool record_is_good(const struct intercept_connection *c, size_t size)
 {
     struct target t;
     return size >= offsetof(struct intercept_connection, rules) &&
-           c->version == INTERCEPT_VERSION && c->port && memchr(c->host, 0, sizeof(c->host)) &&
+           c->version == INTERCEPT_CONNECTION_VERSION && c->port &&
+           memchr(c->host, 0, sizeof(c->host)) &&
            target_parse_host(c->host, strlen(c->host), &t) == 0 && !t.is_address &&
            strcmp(t.host, c->host) == 0;
 }

@@ -5,7 +5,11 @@
 
 #include <stdint.h>
 
-#define INTERCEPT_VERSION   3
+/* Of the records between control plane, warden and interceptor, and of those from the gateway: an
+ * upgrade in place leaves an older warden, to which only what changed may be another version. */
+#define INTERCEPT_VERSION            2
+#define INTERCEPT_CONNECTION_VERSION 3
+
 #define INTERCEPT_UID       64222
 #define INTERCEPT_PAIRS_MAX 8
 #define INTERCEPT_SEED_SIZE 48
@@ -58,7 +62,7 @@ struct intercept_ready {
  * rules only as many bytes are sent as there are; more than fit here are in a sealed memory file,
  * the fourth descriptor, and none are sent. */
 struct intercept_connection {
-    uint32_t version;
+    uint32_t version; /* INTERCEPT_CONNECTION_VERSION */
     uint16_t port;
     uint16_t decides;             /* 0 or 1: there are such rules */
     char host[256];               /* as target_parse_host() writes names */
@@ -77,7 +81,7 @@ enum intercept_refusal {
 
 /* What the interceptor says of a request that may not be made, at most once per connection. */
 struct intercept_verdict {
-    uint32_t version;
+    uint32_t version; /* INTERCEPT_CONNECTION_VERSION */
     uint32_t refusal;
     char rule[INTERCEPT_RULE_SIZE]; /* which decided; "": none did */
 };
