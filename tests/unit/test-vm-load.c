@@ -129,6 +129,18 @@ static void test_abandoned(void)
     ok(next_answer().tag == 14 && next_answer().tag == 0, "and is the only one that is answered");
 }
 
+/* A use of a promise that was made later than the one that nothing came of. */
+static void test_leaked(void)
+{
+    ok(load("b", 16) == 0, "one is promised, and its control plane gives up");
+    for (size_t i = 0; i < VM_LOADED_MAX; i++)
+        h.loaded[i].promised_until_ms = 1; /* long ago */
+    ok(load("b", 17) == 0, "it is promised again");
+    settle("b", 1);
+    const struct vm_loaded *l = vm_loaded_find(&h, "b");
+    ok(l && l->promised == 0, "and may go when that promise was used");
+}
+
 int main(void)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
@@ -150,6 +162,7 @@ int main(void)
     test_limit();
     test_removal();
     test_abandoned();
+    test_leaked();
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         vm_saved_drop(&w, names[i]);
     vm_loaded_done(&h);

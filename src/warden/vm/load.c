@@ -81,14 +81,17 @@ void vm_loaded_drop(struct vm_host *h, const char *name)
     }
 }
 
+/* Those of which no use was made in time are not counted along: their control plane has given up,
+ * and nothing would ever settle them. */
 static void loaded_promise(struct vm_host *h, const char *name, size_t n)
 {
     for (size_t i = 0; i < ELEMENTS(h->loaded); i++) {
         struct vm_loaded *l = &h->loaded[i];
         if (!n || strcmp(l->name, name) != 0)
             continue;
-        l->promised += (unsigned)n;
-        l->promised_until_ms = clock_mono_ms() + PROMISE_MAX_MS;
+        int64_t now = clock_mono_ms();
+        l->promised = (now < l->promised_until_ms ? l->promised : 0) + (unsigned)n;
+        l->promised_until_ms = now + PROMISE_MAX_MS;
     }
 }
 

@@ -97,7 +97,8 @@ struct vm_own_file {
     ino_t inode;
 };
 
-/* Files of machines that ended by themselves, which say why, so many are left; see socket.c. */
+/* Files of machines that ended by themselves, which say why, so many are left by one warden; see
+ * socket.c. */
 #define VM_LEFT_FILES_MAX 64
 
 struct vm_host {
