@@ -46,11 +46,24 @@ static EVP_PKEY *key_read(const char *path, struct error *err)
     return NULL;
 }
 
-/* Written under another name first: a key that is half there would never be replaced. */
+static int sync_dir_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    _cleanup_free_ char *dir = !slash          ? xstrdup(".")
+                               : slash == path ? xstrdup("/")
+                                               : xasprintf("%.*s", (int)(slash - path), path);
+    _cleanup_close_ int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 || fsync(fd) < 0 ? -errno : 0;
+}
+
+/* Written under another name first: a key that is half there would never be replaced. A file that
+ * has that name already is of a broker that was killed, or is open elsewhere: it is not written to,
+ * whatever its mode. */
 static int key_write(const char *path, EVP_PKEY *key)
 {
     _cleanup_free_ char *fresh = xasprintf("%s.new", path);
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    unlink(fresh);
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     if (!f) {
         int r = -errno;
@@ -61,7 +74,7 @@ static int key_write(const char *path, EVP_PKEY *key)
                 fsync(fd) == 0;
     good &= fclose(f) == 0;
     if (good && rename(fresh, path) == 0)
-        return 0;
+        return sync_dir_of(path);
     int r = -errno;
     unlink(fresh);
     return r < 0 ? r : -EIO;

@@ -6,7 +6,8 @@
  *   "kubeconfig"  a path, with "context" and "exec_plugins"; without one, the files of the pod
  *   "ceiling"     what may be made (kube/ceiling.h)
  *   "direct_key"  the file of the broker's key for the direct carrier (kube/direct.h), which is
- * made where there is none; needed where the ceiling has a direct_port "log_level", "log_format" */
+ *                 made where there is none; needed where the ceiling has a direct_port
+ *   "log_level", "log_format" */
 #pragma once
 
 #include <stddef.h>

@@ -134,9 +134,9 @@ static bool is_known_coding(const char *s, size_t len)
     return false;
 }
 
-/* Returns false for a coding that does not exist. */
-/* Every list member is looked at, because "gzip, chunked" and "chunked, gzip" frame a body
- * differently, and a proxy in front may understand only one of them. */
+/* Returns false for a coding that does not exist. Every list member is looked at, because "gzip,
+ * chunked" and "chunked, gzip" frame a body differently, and a proxy in front may understand only
+ * one of them. */
 static bool gather_codings(struct facts *f, const char *value)
 {
     for (;;) {

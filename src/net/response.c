@@ -228,8 +228,8 @@ void http_respond_begin_sized(struct http_request *req, int status, const char *
     respond_begin(req, status, content_type, &length);
 }
 
-/* The data is queued in any case. False means that the queue is over its limit: the caller stops
- * and waits for on_drain. */
+/* Where the answer streams, the data is queued in any case. False means that the queue is over its
+ * limit: the caller stops and waits for on_drain. */
 bool http_write(struct http_request *req, const char *data, size_t len)
 {
     struct conn *c = req->conn;

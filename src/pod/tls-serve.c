@@ -43,7 +43,9 @@ static int listen_at(uint16_t port)
     return fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL ? listen_family(AF_INET, port) : fd;
 }
 
-/* Only a process of this network namespace has an address of it: one that could be bound here. */
+/* Only a process of this network namespace has an address of it: one that could be bound here. The
+ * kernel says of others that they are not there (EADDRNOTAVAIL); whatever else it says proves
+ * nothing, and the peer counts as inside. */
 static bool peer_is_inside(int fd)
 {
     struct sockaddr_storage peer = {0};
@@ -60,7 +62,7 @@ static bool peer_is_inside(int fd)
         return true;
     if (peer.ss_family == AF_INET6)
         setsockopt(probe, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-    return bind(probe, (struct sockaddr *)&peer, size) == 0;
+    return bind(probe, (struct sockaddr *)&peer, size) == 0 || errno != EADDRNOTAVAIL;
 }
 
 static void set_keepalive(int fd)

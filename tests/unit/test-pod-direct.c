@@ -552,7 +552,14 @@ static void check_identity(void)
     struct kube_identity again = {0};
     struct error err = {0};
     struct stat st;
+    char fresh[sizeof(key_path) + 8];
+    snprintf(fresh, sizeof(fresh), "%s.new", key_path);
+    int left = open(fresh, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    ok(left >= 0 && chmod(fresh, 0644) == 0, "half a key is left of a broker that was killed");
     ok(kube_identity_load(&identity, key_path, &err) == 0, "a key is made: %s", err.message);
+    ok(fstat(left, &st) == 0 && st.st_size == 0 && access(fresh, F_OK) < 0,
+       "and is not written to what is open elsewhere");
+    close(left);
     ok(stat(key_path, &st) == 0 && (st.st_mode & 0777) == 0600, "which is its owner's alone");
     ok(kube_identity_load(&again, key_path, &err) == 0 &&
            strcmp(again.pin_text, identity.pin_text) == 0,
