@@ -114,7 +114,9 @@ int netlink_send(int sock, struct netlink_message *m)
 static int deliver_messages(const char *bytes, size_t size, uint32_t seq, netlink_fn fn, void *data)
 {
     int left = (int)size;
-    for (const struct nlmsghdr *h = (const void *)bytes; NLMSG_OK(h, left);
+    /* NLMSG_OK() compares numbers with and without a sign, which clang refuses. */
+    for (const struct nlmsghdr *h = (const void *)bytes;
+         left >= (int)sizeof(*h) && h->nlmsg_len >= sizeof(*h) && h->nlmsg_len <= (uint32_t)left;
          h = NLMSG_NEXT(h, left)) {
         if (h->nlmsg_seq != seq)
             continue;

@@ -2,6 +2,7 @@
 /* See guest.h. */
 #include "guest/guest.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/random.h>
@@ -105,11 +106,13 @@ static void await_order(struct guest *g)
 /* A copy of a machine has the random numbers and the clock of the moment in which it was kept. */
 static void renew_randomness(struct guest *g, uint8_t seed[GUEST_SEED_SIZE])
 {
-    struct {
-        struct rand_pool_info info;
+    struct { /* rand_pool_info, whose bytes have no size of their own */
+        int entropy_count, buf_size;
         uint8_t seed[GUEST_SEED_SIZE];
-    } pool = {.info = {.entropy_count = GUEST_SEED_SIZE * 8, .buf_size = GUEST_SEED_SIZE}};
-    memcpy(pool.info.buf, seed, GUEST_SEED_SIZE);
+    } pool = {.entropy_count = GUEST_SEED_SIZE * 8, .buf_size = GUEST_SEED_SIZE};
+    static_assert(offsetof(typeof(pool), seed) == offsetof(struct rand_pool_info, buf),
+                  "the kernel reads it as that");
+    memcpy(pool.seed, seed, GUEST_SEED_SIZE);
     _cleanup_close_ int fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
     if (fd < 0 || ioctl(fd, RNDADDENTROPY, &pool) < 0 || ioctl(fd, RNDRESEEDCRNG) < 0)
         guest_give_up(g, "renew the guest's random numbers", errno);

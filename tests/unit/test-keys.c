@@ -76,11 +76,11 @@ static void test_rows(void)
         "{}",
         "[]",
         "{\"name\":\"x\",\"digest\":\"short\"}",
-        "{\"name\":\"x\",\"digest\":"
-        "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\",\"roles\":[\"king\"]"
-        "}",
-        "{\"name\":\"x\",\"digest\":"
-        "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\",\"roles\":[]}"};
+        ("{\"name\":\"x\",\"digest\":"
+         "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\",\"roles\":[\"king\"]"
+         "}"),
+        ("{\"name\":\"x\",\"digest\":"
+         "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\",\"roles\":[]}")};
     for (size_t i = 0; i < ELEMENTS(bad); i++) {
         struct key_entry e = {0};
         struct error err = {0};

@@ -109,7 +109,7 @@ static void test_shown(void)
         const char *shown;
     } cases[] = {
         {HEX, NULL, true, "sha256:" HEX},
-        {"sha256:" HEX, "registry.example", false, "sha256:" HEX},
+        {("sha256:" HEX), "registry.example", false, "sha256:" HEX},
         {"oci:/srv/x:tag", NULL, true, "oci:/srv/x:tag"},
         {"tools", "registry.example", true, "tools"},
         {"tools", "registry.example", false, "registry.example/tools:latest"},
@@ -128,7 +128,7 @@ static void test_shown(void)
 static void test_local_names(void)
 {
     static const char *const good[] = {"tools", "tools:1", "team/tools:1", "default", "x86_64"};
-    static const char *const bad[] = {"none",        HEX,           "sha256:" HEX,
+    static const char *const bad[] = {"none",        HEX,           ("sha256:" HEX),
                                       "oci:x",       "dir:/etc",    "rootfs-tar:x",
                                       "r.example/x", "localhost/x", "host:5000/x:1",
                                       "docker://x",  "R.Example/x", "r.example/UPPER"};
