@@ -40,6 +40,7 @@ struct kube_client {
     char *host, *base_path;
     char *connect_to; /* with a server_name: where that name is */
     struct list calls;
+    struct list sockets; /* that libcurl wants to be watched */
     int64_t files_read_ms;
     struct stat ca_seen;
     /* a program's credential */
@@ -77,6 +78,7 @@ struct kube_call {
 };
 
 struct kube_socket {
+    struct list node;
     uv_poll_t poll;
     struct kube_client *client;
     curl_socket_t fd;
@@ -116,11 +118,31 @@ static void on_plugin_poll_closed(uv_handle_t *h)
     client_unref(h->data);
 }
 
-/* With the last call gone, libcurl lets go of its sockets. */
+static void on_socket_closed(uv_handle_t *h)
+{
+    struct kube_socket *s = h->data;
+    client_unref(s->client);
+    free(s);
+}
+
+static void socket_end(struct kube_socket *s)
+{
+    list_remove(&s->node);
+    uv_poll_stop(&s->poll);
+    uv_close((uv_handle_t *)&s->poll, on_socket_closed);
+}
+
+/* The last call is gone. Nothing is watched any more before libcurl closes its sockets: from
+ * version 8 on it may ask for one once more meanwhile, for the end of TLS, and libuv aborts where a
+ * descriptor that it watches was closed. */
 static void client_finish(struct kube_client *c)
 {
     if (!c->closing || !c->multi || !list_empty(&c->calls))
         return;
+    curl_multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, NULL);
+    curl_multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, NULL);
+    list_for_each_safe(s, &c->sockets, struct kube_socket, node)
+        socket_end(s);
     curl_multi_cleanup(steal_ptr(c->multi));
     loop_timer_close(&c->timer, on_handle_closed, c);
     loop_timer_close(&c->plugin_timer, on_handle_closed, c);
@@ -141,25 +163,15 @@ static void on_socket_ready(uv_poll_t *p, int status, int events)
     take_finished(c);
 }
 
-static void on_socket_closed(uv_handle_t *h)
-{
-    struct kube_socket *s = h->data;
-    client_unref(s->client);
-    free(s);
-}
-
 static int on_socket_wanted(CURL *easy, curl_socket_t fd, int what, void *data, void *socket_data)
 {
     struct kube_client *c = data;
     struct kube_socket *s = socket_data;
     (void)easy;
     if (what == CURL_POLL_REMOVE) {
-        if (s) {
-            uv_poll_stop(&s->poll);
-            uv_close((uv_handle_t *)&s->poll, on_socket_closed);
-        }
-        if (c->multi)
-            curl_multi_assign(c->multi, fd, NULL);
+        if (s)
+            socket_end(s);
+        curl_multi_assign(c->multi, fd, NULL);
         return 0;
     }
     if (!s) {
@@ -172,6 +184,7 @@ static int on_socket_wanted(CURL *easy, curl_socket_t fd, int what, void *data, 
             return -1;
         }
         c->n_open++;
+        list_append(&c->sockets, &s->node);
         curl_multi_assign(c->multi, fd, s);
     }
     int events = what == CURL_POLL_IN    ? UV_READABLE
@@ -734,6 +747,7 @@ struct kube_client *kube_client_new(uv_loop_t *loop, const struct kube_access *a
     c->loop = loop;
     c->plugin = plugin;
     list_init(&c->calls);
+    list_init(&c->sockets);
     copy_access(&c->access, access);
     split_server(c);
     c->files_read_ms = clock_mono_ms();

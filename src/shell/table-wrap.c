@@ -51,10 +51,10 @@ static const struct shell_program rows[] = {
      "-cfimnpruTUCV -SGRwl: --fork --mount? --uts? --ipc? --net? --pid? --user? --cgroup? --time? "
      "--map-root-user --map-current-user --map-auto --map-user: --map-group: --mount-proc? "
      "--kill-child? --propagation: --setgroups: --root: --wd: --setuid: --setgid: --keep-caps"},
+    /* Whether the word behind -S and -G is a value differs between its versions: not known. */
     {"nsenter", SELF, 0,
-     "-aF -tSG: -muinpCUTrwe? --target: --all --mount? --uts? --ipc? --net? --pid? --cgroup? "
-     "--user? "
-     "--time? --setuid: --setgid: --root? --wd? --no-fork --preserve-credentials"},
+     "-aFe -t: -muinpCUTrw? --target: --all --mount? --uts? --ipc? --net? --pid? --cgroup? --user? "
+     "--time? --root? --wd? --no-fork --preserve-credentials"},
     {"setpriv", SELF, 0,
      "--clear-groups --init-groups --keep-groups --groups: --ruid: --euid: --reuid: --rgid: "
      "--egid: "

@@ -188,7 +188,9 @@ def complete(t, *words):
 def complete_in_fish(t, line):
     p = subprocess.run(["fish", "--no-config", "-c", f"source {t.dir}/completion.fish; complete -C '{line}'"],
                        capture_output=True, text=True, timeout=WAIT_S, check=False)
-    return p.stderr or [offer.split("\t")[0] for offer in p.stdout.splitlines()]
+    # From version 4 on fish also offers, behind these, what has the typed letters somewhere else.
+    typed = line.rsplit(" ", 1)[1]
+    return p.stderr or [offer.split("\t")[0] for offer in p.stdout.splitlines() if offer.startswith(typed)]
 
 
 def complete_in_zsh(t, line):
