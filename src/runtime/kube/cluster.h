@@ -48,7 +48,7 @@ void cluster_ask(struct cluster *c, enum kube_op op, const char *id, cluster_rep
 typedef void (*cluster_told_fn)(void *data, const struct kube_reply *told);
 void cluster_hold(struct cluster *c, const char *id, cluster_told_fn fn, void *data);
 void cluster_let_go(struct cluster *c, const char *id, const void *data);
-/* Deletes what there is of a sandbox. The answer is nobody's. */
+/* Deletes what there is of a sandbox. A failure is only logged. */
 void cluster_discard(struct cluster *c, const char *id);
 
 /* What the broker said when it was asked last. */
