@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -152,6 +154,13 @@ static void remove_own_file(struct vm_own_file *f)
     f->path[0] = 0;
 }
 
+/* The control plane kills what it has lost, so a machine that ended by itself may have been killed
+ * before its exit was read: what counts is what ended mas-vmm. */
+static bool was_killed(const struct cell *s)
+{
+    return s->killed && WIFSIGNALED(s->wait_status) && WTERMSIG(s->wait_status) == SIGKILL;
+}
+
 static void end_file(struct cell *s, struct vm_own_file *f)
 {
     struct vm_host *h = s->warden->hosts[CELL_VM];
@@ -159,7 +168,7 @@ static void end_file(struct cell *s, struct vm_own_file *f)
     if (!f->path[0])
         return;
     enter(s->warden->host_ns_fd);
-    if (s->killed) {
+    if (was_killed(s)) {
         remove_own_file(f);
     } else {
         remove_own_file(place); /* the oldest makes way */
