@@ -148,10 +148,10 @@ void api_reply(struct api_request *req, int status, json_t *body)
 
 json_t *api_error_body(enum route_style style, const struct error *err)
 {
-    if (style == STYLE_B)
+    if (style == STYLE_SBX)
         return json_pack("{s:o, s:s*}", "error", json_message(err->message), "approval_id",
                          *err->ref ? err->ref : NULL);
-    if (style == STYLE_C)
+    if (style == STYLE_ACTIONS)
         return json_pack("{s:o}", "detail", json_message(err->message));
     if (err->code == ERROR_PENDING && style == STYLE_NATIVE)
         return json_pack("{s:s, s:s, s:o}", "status", "pending_approval", "approval_id", err->ref,
@@ -163,7 +163,7 @@ json_t *api_error_body(enum route_style style, const struct error *err)
                           json_message(err->message));
     if (*err->field)
         json_object_set_new(e, "field", json_message(err->field));
-    if (style == STYLE_A)
+    if (style == STYLE_MAS)
         return json_pack("{s:s, s:o}", "status", "error", "error", e);
     return json_pack("{s:o}", "error", e);
 }
@@ -178,7 +178,7 @@ void api_fail(struct api_request *req, const struct error *err)
     if (err->code == ERROR_INTERNAL)
         log_error("request failed id=%s: %s", req->request_id, err->message);
     int status = error_code_http(err->code);
-    if (err->code == ERROR_PENDING && req->route->style == STYLE_B)
+    if (err->code == ERROR_PENDING && req->route->style == STYLE_SBX)
         status = error_code_http(ERROR_CONFLICT); /* it knows no answer but done and failed */
     api_reply(req, status, api_error_body(req->route->style, err));
 }

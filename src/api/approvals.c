@@ -80,7 +80,7 @@ void approval_reply(struct api_request *req, const char *id, const struct approv
     weak_unref(c->req);
     free(c);
     /* The actions API knows one answer for what cannot be decided any more. */
-    if (err.code == ERROR_CONFLICT && req->route->style == STYLE_C)
+    if (err.code == ERROR_CONFLICT && req->route->style == STYLE_ACTIONS)
         err.code = ERROR_NOT_FOUND;
     api_fail(req, &err);
 }

@@ -57,6 +57,8 @@ const struct member body_mas_line[] = {
 
 /* --- the sbx API */
 
+static const struct member limits[] = {{"cpu_cores"},     {"memory_mb"},   {"disk_mb"},
+                                       {"max_processes"}, {"io_mb_per_s"}, {0}};
 const struct member body_sbx_create[] = {{"id"},
                                          {"image"},
                                          {"command"},
@@ -68,6 +70,7 @@ const struct member body_sbx_create[] = {{"id"},
                                          {"env"},
                                          {"allowed_hosts"},
                                          {"disallowed_hosts"},
+                                         {"limits", MEMBER_GUARD, limits, NULL},
                                          {0}};
 const struct member body_sbx_exec[] = {
     {"command"}, {"async"}, {"timeout_seconds"}, {"on_output_limit"}, {0}};
@@ -106,8 +109,6 @@ const struct member body_actions_approve[] = {{"approved"}, {"user_id"}, {"reaso
         name, MEMBER_HIDDEN, NULL, NULL                                                            \
     }
 
-static const struct member limits[] = {{"cpu_cores"},     {"memory_mb"},   {"disk_mb"},
-                                       {"max_processes"}, {"io_mb_per_s"}, {0}};
 static const struct member mount[] = {{"source"}, {"target"}, {"read_only"}, {0}};
 static const struct member network_rule[] = {{"host"},    {"cidr"},  {"ports"}, {"protocol"},
                                              {"methods"}, {"paths"}, {"name"},  {"ask"},

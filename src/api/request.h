@@ -65,7 +65,7 @@ enum route_flags {
     ROUTE_PORT = 256, /* any method, query and body: what comes is for a server inside a sandbox */
 };
 
-enum route_style { STYLE_NATIVE, STYLE_A, STYLE_B, STYLE_C, STYLE_RPC };
+enum route_style { STYLE_NATIVE, STYLE_MAS, STYLE_SBX, STYLE_ACTIONS, STYLE_RPC };
 
 struct route {
     enum http_method method;

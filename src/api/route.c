@@ -82,11 +82,11 @@ static const struct {
     const char *prefix;
     struct route route;
 } no_route_of[] = {
-    {"/v1/sandbox/", {.path = "", .style = STYLE_A, .flags = ROUTE_OPEN}},
-    {"/healthz", {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN}},
-    {"/metrics", {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN}},
-    {"/sandboxes", {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN}},
-    {"/api/", {.path = "", .style = STYLE_C, .flags = ROUTE_OPEN}},
+    {"/v1/sandbox/", {.path = "", .style = STYLE_MAS, .flags = ROUTE_OPEN}},
+    {"/healthz", {.path = "", .style = STYLE_SBX, .flags = ROUTE_OPEN}},
+    {"/metrics", {.path = "", .style = STYLE_SBX, .flags = ROUTE_OPEN}},
+    {"/sandboxes", {.path = "", .style = STYLE_SBX, .flags = ROUTE_OPEN}},
+    {"/api/", {.path = "", .style = STYLE_ACTIONS, .flags = ROUTE_OPEN}},
     {"/mcp", {.path = "", .style = STYLE_RPC, .flags = ROUTE_OPEN}},
 };
 

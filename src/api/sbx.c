@@ -134,31 +134,31 @@ static int parse_image(const json_t *body, struct spec *s, struct error *err)
 static int parse_create(struct api_request *req, struct spec *s, const char **ret_name,
                         char ***ret_command, struct error *err)
 {
-    char **env = NULL;
-    int r = json_member_string(req->body, "id", ret_name, err);
-    if (r >= 0 && *ret_name && !**ret_name)
+    _cleanup_free_ char **env = NULL; /* its strings become the spec's */
+    const json_t *body = req->body;
+    int r = json_member_string(body, "id", ret_name, err);
+    if (r < 0)
+        return r;
+    if (*ret_name && !**ret_name)
         *ret_name = NULL;
-    if (r >= 0 && *ret_name)
-        r = sandbox_name_check(*ret_name, err);
-    if (r >= 0)
-        r = check_cluster_fields(req->body, err);
-    if (r >= 0)
-        r = parse_image(req->body, s, err);
-    if (r >= 0)
-        r = parse_cache(req->services, req->body, s, err);
-    if (r >= 0)
-        r = parse_hosts(req->body, s, err);
-    if (r >= 0)
-        r = json_member_strv(req->body, "command", EXEC_WORDS_MAX, ret_command, err);
-    if (r >= 0)
-        r = spec_json_env(req->body, "env", &env, err);
+    if (*ret_name && (r = sandbox_name_check(*ret_name, err)) < 0)
+        return r;
+    if ((r = check_cluster_fields(body, err)) < 0 || (r = parse_image(body, s, err)) < 0 ||
+        (r = parse_cache(req->services, body, s, err)) < 0 ||
+        (r = spec_json_limits(body, s, err)) < 0 || (r = parse_hosts(body, s, err)) < 0)
+        return r;
+    r = json_member_strv(body, "command", EXEC_WORDS_MAX, ret_command, err);
+    if (r < 0)
+        return r;
+    r = spec_json_env(body, "env", &env, err);
+    if (r < 0)
+        return r;
     for (size_t i = 0; env && env[i]; i++)
         push_env(s, env[i]);
-    free(env);
-    return r;
+    return 0;
 }
 
-static json_t *view_b(struct sandbox *sb)
+static json_t *view_pod(struct sandbox *sb)
 {
     return json_pack("{s:s, s:s, s:s}", "id", sandbox_id(sb), "namespace", sandbox_id(sb),
                      "pod_name", "sandbox");
@@ -200,12 +200,12 @@ void handle_sbx_create(struct api_request *req)
     int r = parse_create(req, &spec, &name, &command, &err);
     struct sandbox *found = r >= 0 && !command ? sandbox_of_key(req, &name) : NULL;
     if (r >= 0 && !found) {
-        sandbox_reply_created(req, &spec, name, 200, view_b, start_command);
+        sandbox_reply_created(req, &spec, name, 200, view_pod, start_command);
         return;
     }
     spec_done(&spec);
     if (found)
-        sandbox_reply_ready(req, found, 200, view_b);
+        sandbox_reply_ready(req, found, 200, view_pod);
     else
         api_fail(req, &err);
 }
@@ -249,7 +249,7 @@ void handle_sbx_get(struct api_request *req)
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
         return;
-    json_t *o = view_b(sb);
+    json_t *o = view_pod(sb);
     json_object_set_new(o, "phase", json_string(state_to_phase(sandbox_state(sb))));
     api_reply(req, 200, o);
 }

@@ -68,21 +68,20 @@ static int parse_limit(const json_t *limits, const struct limit *row, struct spe
     return 0;
 }
 
-static int parse_limits_in(const json_t *limits, struct spec *s, struct error *err)
-{
-    int r = 0;
-    limit_for_each(row) {
-        if (r >= 0 && row->max)
-            r = parse_limit(limits, row, s, err);
-    }
-    return r;
-}
-
-static int parse_limits(const json_t *body, struct spec *s, struct error *err)
+int spec_json_limits(const json_t *body, struct spec *s, struct error *err)
 {
     json_t *limits = NULL;
     int r = json_member_object(body, "limits", &limits, err);
-    return r <= 0 ? r : error_within(err, parse_limits_in(limits, s, err), "limits");
+    if (r <= 0)
+        return r;
+    limit_for_each(row) {
+        if (!row->max)
+            continue;
+        r = parse_limit(limits, row, s, err);
+        if (r < 0)
+            return error_within(err, r, "limits");
+    }
+    return 0;
 }
 
 static int parse_weaker(const json_t *body, struct spec *s, struct error *err)
@@ -229,7 +228,7 @@ int spec_json_parse(const json_t *body, const struct services *o, struct spec *r
     if (r >= 0)
         r = parse_strings(body, &s, err);
     if (r >= 0)
-        r = parse_limits(body, &s, err);
+        r = spec_json_limits(body, &s, err);
     if (r >= 0)
         r = parse_weaker(body, &s, err);
     if (r >= 0)

@@ -15,6 +15,9 @@ int spec_json_parse(const json_t *body, const struct services *o, struct spec *r
                     struct error *err);
 /* "image": sets it, still to be found. */
 int spec_json_image(const json_t *body, struct spec *s, struct error *err);
+/* "limits": sets those that are there, and that their walls were asked for: where one of these
+ * cannot be enforced, the sandbox is not made. */
+int spec_json_limits(const json_t *body, struct spec *s, struct error *err);
 /* An object of strings as KEY=VALUE; names are checked. NULL or null gives NULL. */
 int spec_json_env(const json_t *body, const char *key, char ***ret, struct error *err);
 

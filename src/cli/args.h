@@ -66,6 +66,9 @@ struct command_option {
 #define OPTION_ID      OPTION("id", id, "ID", "The id of the sandbox.", true)
 #define OPTION_EXEC_ID OPTION("exec-id", exec_id, "E", "The id of the exec.", true)
 #define OPTION_JSON    OPTION("json", json, NULL, "Print JSON.")
+#define OPTION_LIMIT                                                                               \
+    OPTION("limit", limit, "NAME=N",                                                               \
+           "Limit cpu_cores, memory_mb, disk_mb, max_processes or io_mb_per_s. May be repeated.")
 #define OPTION_APPROVAL                                                                            \
     OPTION("approval", approval, "wait|return|ID",                                                 \
            "What to do if a person has to approve this first: wait for it, return with an error "  \

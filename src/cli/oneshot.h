@@ -10,9 +10,7 @@
            "Isolate the sandbox with this runtime; 'sbx doctor' lists them."),                     \
         OPTION("image", image, "IMAGE",                                                            \
                "Make the sandbox from this image: a name, a reference or a digest."),              \
-        OPTION("limit", limit, "NAME=N",                                                           \
-               "Limit cpu_cores, memory_mb, disk_mb, max_processes or io_mb_per_s. May be "        \
-               "repeated."),                                                                       \
+        OPTION_LIMIT,                                                                              \
         OPTION("accept-weaker", accept_weaker, "NAME",                                             \
                "Go on without this limit where the host cannot enforce it. May be repeated."),     \
         OPTION("env", env, "K=V", "Set an environment variable. May be repeated."),                \

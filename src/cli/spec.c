@@ -187,7 +187,7 @@ static int put_create_command(json_t *spec, const struct args *a, struct sbx_err
     return r;
 }
 
-json_t *spec_contract_create(const struct args *a, struct sbx_error *err)
+json_t *spec_sbx_create(const struct args *a, struct sbx_error *err)
 {
     const struct {
         const char *key, *value;
@@ -205,7 +205,7 @@ json_t *spec_contract_create(const struct args *a, struct sbx_error *err)
     if (put_env(spec, a->env, err) < 0 ||
         put_hosts(spec, "allowed_hosts", a->allow_host, err) < 0 ||
         put_hosts(spec, "disallowed_hosts", a->deny_host, err) < 0 ||
-        put_create_command(spec, a, err) < 0)
+        put_limits(spec, a->limit, err) < 0 || put_create_command(spec, a, err) < 0)
         return NULL;
     return steal_ptr(spec);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file that runtime_config names for the runtime microvm: JSON as contract A has it, with a few
- * members of ours. Every member is in a table (machine.c), and one that is not is refused. */
+/* The file that runtime_config names for the runtime microvm: JSON as the MAS library's documents
+ * have it, with a few members of ours. Every member is in a table (machine.c), and one that is not
+ * is refused. */
 #pragma once
 
 #include <stddef.h>

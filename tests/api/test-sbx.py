@@ -129,6 +129,18 @@ def test_fields_that_only_a_cluster_can_mean_are_refused():
               "x\ny\n/workspace\n")
 
 
+@test("limits of a create hold in its sandbox; one that is misspelled or no number makes none")
+def test_limits_of_a_create_hold_in_its_sandbox():
+    with Box(limits={"memory_mb": 48, "max_processes": 20}) as b:
+        got = daemon().get(f"/v1/sandboxes/{b.id}").json["effective"]
+        equal((got["memory"]["limit_mb"], got["processes"]["limit"]), (48, 20))
+        check(b.sync("i=0; while [ $i -lt 40 ]; do sleep 1 & i=$((i+1)); done; wait")["exit_code"] != 0, "40 processes ran")
+    before = len(daemon().get("/sandboxes").json)
+    for bad in ({"memory": 48}, {"memory_mb": "48"}, {"memory_mb": 0}, 5):
+        fail(daemon().post("/sandboxes", {"limits": bad}), 400, "limits")
+    equal(len(daemon().get("/sandboxes").json), before)
+
+
 @test("cache_mode hostpath shares a host directory the operator allowed, and only then")
 def test_cache_mode_hostpath_shares_a_host_directory():
     host = tempfile.mkdtemp(prefix="mas-test-cache-")

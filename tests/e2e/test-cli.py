@@ -107,6 +107,11 @@ def test_contract(t):
     t.is_(p, "create prints id, namespace, pod", out=re.compile(rb"^id=sbx-abc namespace=sbx-abc pod=\S+\n$"))
     t.is_(t.sbx("create", "-id", "abc"), "an id that is taken is a conflict", 123, b"", re.compile(b"^sbx: "))
     t.is_(t.sbx("create", "-id", "Not_DNS"), "a bad id is a bad request", 2, b"", re.compile(b"^sbx: "))
+    limited = t.create("-limit", "memory_mb=64", "-limit", "max_processes=50")
+    p = t.sbx("exec", "-id", limited, "-sync", "--", "python3", "-c", "x = [b'x' * (1 << 20) for i in range(500)]")
+    t.ok(p.returncode == 137, "create -limit holds in the sandbox", p)
+    t.sbx("delete", "-id", limited)
+    t.is_(t.sbx("create", "-limit", "memory=64"), "create -limit names the limits", 2, b"", re.compile(b"memory_mb"))
     i = ["-id", "sbx-abc"]
     t.is_(t.sbx("status", *i), "status of one", out=re.compile(rb"^id=sbx-abc namespace=sbx-abc pod=\S+ phase=\S+\n$"))
     t.is_(t.sbx("exec", *i, "-sync", "--", "sh", "-c", "echo out; echo err >&2; echo $A; exit 7"),
@@ -235,7 +240,7 @@ def test_completion(t):
                         (["image", "ls", "--j"], ["--json"]), (["image", "-addr", "ls", ""], image),
                         (["image", "build-from-tar", "-f"], ["-format"]), (["image", "ls", "-f"], []),
                         (["image", "build-from-tar", "-format", ""], []), (["run", "--", "-"], []), (["run", "image", ""], []),
-                        (["run", "-keep", "-lim"], ["-limit"]), (["completion", ""], ["bash", "zsh", "fish"])):
+                        (["run", "-keep", "-lim"], ["-limit"]), (["create", "-lim"], ["-limit"]), (["completion", ""], ["bash", "zsh", "fish"])):
         got = complete(t, *words)
         t.ok(got == want, f"bash completes {words}", got)
 

@@ -163,19 +163,22 @@ static void body_is(json_t *(*make)(const struct args *, struct sbx_error *), co
 
 static void test_bodies(void)
 {
-    body_is(spec_contract_create, "create",
+    body_is(spec_sbx_create, "create",
             ARGV("-id", "a", "-image", "i", "-volume", "pvc", "-cache-mode", "pvc",
                  "-cache-pvc-size", "5Gi", "-cache-pvc-storage-class", "c",
                  "-cache-pvc-access-mode", "m", "-env", "K=V=W", "-allow-host", "h1,h2",
-                 "-allow-host", "h3", "-deny-host", "h4", "-cmd", " a  b c "),
+                 "-allow-host", "h3", "-deny-host", "h4", "-limit", "memory_mb=64", "-limit",
+                 "cpu_cores=0.5", "-cmd", " a  b c "),
             "{\"allowed_hosts\":[\"h1\",\"h2\",\"h3\"],\"cache_mode\":\"pvc\","
             "\"cache_pvc_access_mode\":\"m\",\"cache_pvc_size\":\"5Gi\","
             "\"cache_pvc_storage_class\":\"c\",\"command\":[\"a\",\"b\",\"c\"],"
             "\"disallowed_hosts\":[\"h4\"],\"env\":{\"K\":\"V=W\"},\"id\":\"a\",\"image\":\"i\","
-            "\"volume_mode\":\"pvc\"}");
-    body_is(spec_contract_create, "create", (char *[]){NULL}, "{}");
-    body_is(spec_contract_create, "create", ARGV("-env", "=x"), "-env =x: want K=V");
-    body_is(spec_contract_create, "create", ARGV("-cmd", "a", "--", "b"),
+            "\"limits\":{\"cpu_cores\":0.5,\"memory_mb\":64},\"volume_mode\":\"pvc\"}");
+    body_is(spec_sbx_create, "create", (char *[]){NULL}, "{}");
+    body_is(spec_sbx_create, "create", ARGV("-env", "=x"), "-env =x: want K=V");
+    body_is(spec_sbx_create, "create", ARGV("-limit", "memory_mb=x"),
+            "-limit memory_mb=x: not a usable number");
+    body_is(spec_sbx_create, "create", ARGV("-cmd", "a", "--", "b"),
             "-cmd and '-- argv...' say the same: want one");
     body_is(spec_sandbox, "run",
             ARGV("-runtime", "local", "-limit", "cpu_cores=0.5", "-limit", "memory_mb=64",
