@@ -47,14 +47,14 @@ check-egress: deps-egress all
 	@scripts/check-egress.sh $(BUILD)
 
 # The same over every runtime, and over local with daemons of ordinary users.
-check-egress-full: deps-egress deps-containers all
-	@MAS_EGRESS_FULL=1 RUNTIMES="local local-ids local-alone crun runc gvisor podman docker docker-gvisor" scripts/check-egress.sh $(BUILD)
+check-egress-full: deps-egress deps-containers deps-microvm all
+	@MAS_EGRESS_FULL=1 RUNTIMES="local local-ids local-alone crun runc gvisor podman docker docker-gvisor microvm" scripts/check-egress.sh $(BUILD)
 
 # Virtual machines, by software emulation; root only.
-check-microvm: deps-microvm all
+check-microvm: deps-microvm deps-egress all
 	@scripts/check-microvm.sh $(BUILD)
 
-check-microvm-full: deps-microvm deps-guest all
+check-microvm-full: deps-microvm deps-egress deps-guest all
 	@scripts/check-microvm.sh $(BUILD) full
 
 # mas-kube against a real API server and etcd, and pods by a real kubelet and containerd, in namespaces of their own; root

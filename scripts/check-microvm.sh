@@ -31,6 +31,8 @@ run() {
 run /usr/bin/python3 tests/microvm/test-microvm.py
 run /usr/bin/python3 tests/microvm/test-snapshots.py
 run /usr/bin/python3 tests/microvm/test-shares.py
+# What one with a network by address reaches and does not; check-egress-full has all of it.
+run env MAS_RUNTIME=microvm /usr/bin/python3 tests/egress/test-addresses.py "TCP to"
 run /usr/bin/python3 tests/security/test-processes.py microvm
 run /usr/bin/python3 tests/microvm/test-machine-config.py
 run /usr/bin/python3 tests/microvm/test-firecracker.py

@@ -21,6 +21,7 @@ mkdir -p "$1"
 out=$(realpath "$1")
 modules="virtio virtio_ring virtio_mmio virtio_blk virtio_console overlay"
 fuse_modules="fuse" # with directories of the host
+net_modules="failover net_failover virtio_net" # with a network by address
 vsock_modules="vsock vmw_vsock_virtio_transport_common vmw_vsock_virtio_transport virtio_balloon" # with Firecracker
 
 fail() {
@@ -35,7 +36,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 fetch_kernel() {
-    [ -f "$out/$package/modules/fuse.ko" ] && return
+    [ -f "$out/$package/modules/virtio_net.ko" ] && return
     (cd "$work" && apt-get download -qq -o APT::Sandbox::User="$(id -un)" "$package") || fail "cannot fetch $package"
     mkdir "$work/kernel"
     dpkg-deb -x "$work"/linux-image-*.deb "$work/kernel"
@@ -44,7 +45,7 @@ fetch_kernel() {
     mkdir "$out/$package.new"
     cp "$work/kernel/vmlinux" "$out/$package.new/"
     mkdir "$out/$package.new/modules"
-    for m in $modules $vsock_modules $fuse_modules; do
+    for m in $modules $vsock_modules $fuse_modules $net_modules; do
         find "$work/kernel" -name "$m.ko*" -exec cp {} "$out/$package.new/modules/" \;
     done
     find "$out/$package.new/modules" -name '*.xz' -exec xz -d {} \;
@@ -91,6 +92,8 @@ make_initramfs() {
     order_modules "$tree/modules" $vsock_modules >"$tree/modules/order-vsock" || exit 1
     # shellcheck disable=SC2086
     order_modules "$tree/modules" $fuse_modules >"$tree/modules/order-fuse" || exit 1
+    # shellcheck disable=SC2086
+    order_modules "$tree/modules" $net_modules >"$tree/modules/order-net" || exit 1
     find "$tree" -exec touch -h -d @0 {} +
     (cd "$tree" && find . | sort | cpio -o -H newc --quiet --reproducible -R 0:0) >"$out/initramfs.new"
     mv "$out/initramfs.new" "$out/initramfs"

@@ -5,35 +5,24 @@
 #include <linux/fib_rules.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
+#include <linux/if_tun.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "egress/netlink.h"
 
-#define HARDWARE_SIZE      6
 #define MARK_RULE_PRIORITY 100
-
-/* Locally administered; the first bytes are the same for all of ours. */
-static void hardware_address(uint32_t number, bool is_peer, uint8_t ret[HARDWARE_SIZE])
-{
-    const uint8_t bytes[HARDWARE_SIZE] = {0x0a,
-                                          is_peer,
-                                          (uint8_t)(number >> 24),
-                                          (uint8_t)(number >> 16),
-                                          (uint8_t)(number >> 8),
-                                          (uint8_t)number};
-    memcpy(ret, bytes, HARDWARE_SIZE);
-}
 
 static void put_hardware(struct netlink_message *m, uint16_t type, uint32_t number, bool is_peer)
 {
-    uint8_t bytes[HARDWARE_SIZE];
-    hardware_address(number, is_peer, bytes);
+    uint8_t bytes[NET_HARDWARE_SIZE];
+    net_hardware_address(number, is_peer, bytes);
     netlink_put(m, type, bytes, sizeof(bytes));
 }
 
@@ -57,6 +46,31 @@ int link_pair_make(int sock, const struct link_pair *p)
     netlink_nest_end(&m, peer);
     netlink_nest_end(&m, data);
     netlink_nest_end(&m, link);
+    return netlink_send(sock, &m);
+}
+
+/* Frames as they are, with no header that asks the kernel to cut or sum them up: what comes from a
+ * machine is not trusted with that. */
+int link_tap_make(int sock, int tun_fd, const char *name, uint32_t number)
+{
+    struct netlink_message m;
+    struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI};
+    snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+    if (ioctl(tun_fd, TUNSETIFF, &request) < 0)
+        return -errno;
+    const struct ifinfomsg info = {.ifi_family = AF_UNSPEC};
+    netlink_begin(&m, RTM_NEWLINK, 0, &info, sizeof(info));
+    netlink_put_text(&m, IFLA_IFNAME, name);
+    put_hardware(&m, IFLA_ADDRESS, number, false);
+    return netlink_send(sock, &m);
+}
+
+int link_move(int sock, int index, int ns)
+{
+    struct netlink_message m;
+    const struct ifinfomsg info = {.ifi_index = index};
+    netlink_begin(&m, RTM_NEWLINK, 0, &info, sizeof(info));
+    netlink_put_u32(&m, IFLA_NET_NS_FD, (uint32_t)ns);
     return netlink_send(sock, &m);
 }
 

@@ -18,6 +18,11 @@ struct link_pair {
     int peer_ns;
 };
 int link_pair_make(int sock, const struct link_pair *p);
+/* Makes a link of a descriptor of /dev/net/tun, which must have been opened in the socket's
+ * namespace; it is there as long as the descriptor, or a copy of it, is open. */
+int link_tap_make(int sock, int tun_fd, const char *name, uint32_t number);
+/* To the namespace of this descriptor, where it is down. */
+int link_move(int sock, int index, int ns);
 /* 0 also where there is none of this name. */
 int link_remove(int sock, const char *name);
 /* A link's index, or -errno. */

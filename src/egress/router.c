@@ -235,11 +235,28 @@ static int remove_slot(struct router *r, uint32_t slot, char *why, size_t size)
     return e < 0 ? e : rules_run(r->rules, &text, why, size);
 }
 
+/* The router's end of a link that is there. */
+static int configure_own_end(struct router *r, uint32_t slot, const char *name)
+{
+    struct link_end own = {
+        .config = &r->start.config, .other = NET_POOL_FIRST + slot, .number = slot};
+    int e = own.index = link_find(r->links, name);
+    e = e < 0 ? e : link_raise(r->links, own.index);
+    return e < 0 ? e : link_end_configure(r->links, &own);
+}
+
+/* The other end is the machine's kernel's to configure (guest/network.c). */
+static int connect_machine(struct router *r, uint32_t slot, int tun_fd)
+{
+    char name[IFNAMSIZ];
+    link_name(slot, name);
+    int e = link_tap_make(r->links, tun_fd, name, slot);
+    return e < 0 ? e : configure_own_end(r, slot, name);
+}
+
 static int connect_guest(struct router *r, uint32_t slot, int ns, int guest_links)
 {
     struct link_pair pair = {.peer_name = GUEST_LINK, .number = slot, .peer_ns = ns};
-    struct link_end own = {
-        .config = &r->start.config, .other = NET_POOL_FIRST + slot, .number = slot};
     struct link_end guest = {.config = &r->start.config,
                              .own = NET_POOL_FIRST + slot,
                              .other = NET_POOL_ROUTER,
@@ -247,9 +264,7 @@ static int connect_guest(struct router *r, uint32_t slot, int ns, int guest_link
                              .is_peer = true};
     link_name(slot, pair.name);
     int e = link_pair_make(r->links, &pair);
-    e = e < 0 ? e : (own.index = link_find(r->links, pair.name));
-    e = e < 0 ? e : link_raise(r->links, own.index);
-    e = e < 0 ? e : link_end_configure(r->links, &own);
+    e = e < 0 ? e : configure_own_end(r, slot, pair.name);
     e = e < 0 ? e : (guest.index = link_find(guest_links, GUEST_LINK));
     e = e < 0 ? e : link_raise(guest_links, guest.index);
     e = e < 0 ? e : link_end_configure(guest_links, &guest);
@@ -269,7 +284,8 @@ static int add_slot(struct router *r, const struct net_request *q, const int *fd
     e = e < 0 ? e : rules_run(r->rules, &text, why, size);
     if (e < 0)
         return e;
-    e = connect_guest(r, q->slot, fds[0], fds[1]);
+    e = q->op == NET_ADD_TAP ? connect_machine(r, q->slot, fds[0])
+                             : connect_guest(r, q->slot, fds[0], fds[1]);
     if (e == 0)
         return 0;
     snprintf(why, size, "the sandbox's link: %s", strerror(-e));
@@ -303,6 +319,8 @@ int router_serve(struct router *r, const struct net_request *q, const int *fds, 
     switch (q->op) {
     case NET_ADD:
         return fds[0] < 0 || fds[1] < 0 ? -EBADF : add_slot(r, q, fds, why, size);
+    case NET_ADD_TAP:
+        return fds[0] < 0 ? -EBADF : add_slot(r, q, fds, why, size);
     case NET_REPLACE:
         return replace_slot(r, q, why, size);
     case NET_REMOVE:

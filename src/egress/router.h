@@ -12,6 +12,11 @@
  * with it. What is left is the host's table, about a link that does not exist; the next start
  * removes it.
  *
+ * A virtual machine has no network namespace that a link could be put into. Its link is a tap in
+ * the router, whose other end is a descriptor of the emulator's; it goes when the last copy of that
+ * does. Such a descriptor acts in the namespace where it was opened, so the warden opens it in the
+ * router.
+ *
  * mas-net has CAP_NET_ADMIN and a user of its own. It cannot enter a sandbox's network: the warden
  * hands it a route socket that was made there, and a descriptor that says where a link is to go. */
 #pragma once

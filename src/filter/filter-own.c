@@ -4,6 +4,7 @@
  * traces, mounts, or gets at keyrings, modules, bpf, perf or io_uring, because none of these is in
  * its table. */
 #include <errno.h>
+#include <linux/if_tun.h>
 #include <linux/netlink.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
@@ -205,12 +206,18 @@ static const char *const passed[] = {"fstat",      "getsockopt", "lseek",   "pre
                                      "setsockopt", "shutdown",   NULL};
 const struct syscall_table filter_interceptor = {.allowed = {life, passed}, RULES(alone_rules)};
 
-/* Netlink on sockets that are open already, and requests of the warden's. No file can be opened. */
+/* Netlink on sockets that are open already, and requests of the warden's. No file can be opened; a
+ * descriptor of /dev/net/tun that was sent may become a link. */
 static const char *const messages[] = {"bind",    "fstat",   "getsockname", "getsockopt",
                                        "lseek",   "pread64", "recvfrom",    "recvmsg",
                                        "sendmsg", "sendto",  "setsockopt",  NULL};
-static const struct syscall_rule net_rules[] = {SOCKET_PROGRAM_RULES, NESTING_RULE,
-                                                ABSENT("clone3"), READ_LIMITS};
+static const struct syscall_rule net_rules[] = {
+    SOCKET_PROGRAM_RULES,
+    NESTING_RULE,
+    ABSENT("clone3"),
+    READ_LIMITS,
+    {"ioctl", 0, {{COMPARE_EQUAL, 1, 0, (uint32_t)TUNSETIFF}}},
+};
 const struct syscall_table filter_net = {.allowed = {life, messages}, RULES(net_rules)};
 
 /* The way out of the image keeper's network: connections come in and are passed on. */

@@ -240,6 +240,7 @@ static void start_runner(struct guest *g)
         r = g->runner;
     if (r < 0)
         guest_give_up(g, "make namespaces in the guest", -r);
+    guest_give_network(g);
     close(ends.stream);
     close(ends.channel);
     close(ends.failure);
@@ -274,6 +275,7 @@ void guest_main(void)
     if (!vsock)
         open_serial_ports(&g);
     guest_open_shares(&g);
+    guest_load_network();
     guest_enter_root(&g);
     await_order(&g);
     guest_vsock_settle(&g);

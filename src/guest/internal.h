@@ -46,6 +46,7 @@ void guest_mount_kernel_views(void);
 #define GUEST_MODULES       "order"
 #define GUEST_VSOCK_MODULES "order-vsock"
 #define GUEST_FUSE_MODULES  "order-fuse"
+#define GUEST_NET_MODULES   "order-net"
 void guest_load_modules(const char *list);
 /* What follows the word on the kernel's line, up to the next space; false where it is not there. */
 bool guest_find_word(const char *word, char *ret, size_t size);
@@ -60,6 +61,11 @@ void guest_open_image(struct guest *g, uid_t runner_id);
  * guest_give_up(). */
 void guest_open_shares(struct guest *g);
 void guest_mount_shares(struct guest *g);
+
+/* network.c: a network by address. First its driver, and with the order the runner, whose network
+ * namespace the link is moved to. Fails by guest_give_up(). */
+void guest_load_network(void);
+void guest_give_network(struct guest *g);
 
 /* guest.c: mas-vmm says that this machine is a copy: new random numbers, the time, another mark. */
 void guest_renew(struct guest *g, uint32_t connections);

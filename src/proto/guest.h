@@ -16,7 +16,7 @@
 #include "proto/machine.h"
 #include "proto/order.h"
 
-#define GUEST_VERSION    3 /* one more with each change of what either side says or means */
+#define GUEST_VERSION    4 /* one more with each change of what either side says or means */
 #define GUEST_MARK_SIZE  32
 #define GUEST_SEED_SIZE  64
 #define GUEST_FILTER_MAX 4096 /* instructions */
@@ -39,6 +39,8 @@
 #define GUEST_SHARES_WORD "mas.shares="
 #define GUEST_SHARE_PORT  "/dev/vport0p" /* its number follows: */
 #define GUEST_FIRST_SHARE 4
+/* The machine has a network by address; the rest comes with the order. */
+#define GUEST_NETWORK_WORD "mas.network="
 /* The operator's drives: their serial numbers follow the word on the kernel's line, with commas. */
 #define GUEST_DRIVES_WORD "mas.drives="
 #define GUEST_DRIVES_DIR  "/media"

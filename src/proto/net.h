@@ -57,6 +57,8 @@ enum net_op {
     NET_ADD = 1, /* descriptors: the sandbox's network namespace, a route socket made in it */
     NET_REPLACE, /* other ranges for a slot that was added, at once */
     NET_REMOVE,
+    NET_ADD_TAP, /* descriptor: /dev/net/tun, opened in the router's namespace. It becomes the link
+                    of a sandbox whose own kernel has the other end, and the address there */
     _NET_OP_MAX,
 };
 
@@ -74,6 +76,11 @@ struct net_answer {
     int32_t error; /* 0 or an errno */
     char message[180];
 };
+
+/* Of the router's end of a sandbox's link, or (is_sandbox) of the other one. Locally administered;
+ * the first bytes are the same for all of ours. number: the slot. */
+#define NET_HARDWARE_SIZE 6
+void net_hardware_address(uint32_t number, bool is_sandbox, uint8_t ret[NET_HARDWARE_SIZE]);
 
 /* Whether a range is well-formed; so that nothing else can be written into a rule. */
 bool net_range_is_valid(const struct net_range *r);

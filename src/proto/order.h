@@ -27,6 +27,9 @@ struct child_order {
     uint32_t image_disk;        /* its image is a disk of its own */
     uint32_t n_shares;          /* of the mounts, so many are the first, and the guest's */
     uint32_t shares_read_only;  /* a bit for each of them */
+    uint32_t net_slot;          /* of a machine's network by address, counted from 1; 0: none */
+    uint32_t reserved;
+    struct net_range net_pools[2]; /* that the address of this slot is of, of IPv4 and of IPv6 */
     uint64_t disk_bytes, disk_inodes;
     struct limits limits; /* those that a cgroup enforces */
     char hostname[64];

@@ -186,7 +186,7 @@ static int check_network(const struct runtime_ops *ops, const struct spec *spec,
         return error_unsupported(
             err, "network.cidrs",
             "sandboxes of runtime '%s' cannot have a network by address: those of 'local', "
-            "'crun', 'runc', 'gvisor', 'podman' and 'docker' can",
+            "'crun', 'runc', 'gvisor', 'podman', 'docker' and 'microvm' can",
             ops->name);
     if (spec_has_network(spec) && !by->network_admitted)
         return error_set(err, ERROR_INTERNAL, 0,

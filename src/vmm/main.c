@@ -86,6 +86,7 @@ int main(int argc, char **argv)
                            .state_fd = -1,
                            .image_fd = -1,
                            .disk_fd = -1,
+                           .tap_fd = -1,
                            .listener_fd = -1,
                            .log = {-1, -1},
                            .metrics = {-1, -1}};

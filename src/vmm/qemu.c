@@ -33,6 +33,7 @@ enum {
     FD_MEMORY, /* where the machine has a snapshot */
     FD_STATE,
     FD_IMAGE, /* where it has an image */
+    FD_TAP,   /* where it has a network by address */
     FD_SHARES,
     FD_END = FD_SHARES + PLAN_MOUNTS_MAX,
 };
@@ -144,6 +145,20 @@ static void add_shares(const struct vm *vm, struct args *a)
     }
 }
 
+/* Nothing but frames goes over it: which packets leave is decided on the host. */
+static void add_network(const struct vm *vm, struct args *a)
+{
+    uint8_t at[NET_HARDWARE_SIZE];
+    if (vm->tap_fd < 0)
+        return;
+    net_hardware_address(vm->start.child.net_slot - 1, true, at);
+    add(a, "-netdev");
+    add(a, "tap,id=network,fd=%d,vhost=off", FD_TAP);
+    add(a, "-device");
+    add(a, "virtio-net-device,netdev=network,mac=%02x:%02x:%02x:%02x:%02x:%02x", at[0], at[1],
+        at[2], at[3], at[4], at[5]);
+}
+
 static void fill_args(const struct vm *vm, struct args *a)
 {
     static const char *const fixed[] = {
@@ -181,8 +196,9 @@ static void fill_args(const struct vm *vm, struct args *a)
     machine_drives_word(m, drives, sizeof(drives));
     if (vm->start.child.n_mounts)
         snprintf(shares, sizeof(shares), " " GUEST_SHARES_WORD "%u", vm->start.child.n_mounts);
-    add(a, "%s%s%s" CONSOLE_LINE " tsc_early_khz=%lu%s%s", m->boot_args, m->boot_args[0] ? " " : "",
-        m->log_path[0] ? LOUD_WORDS : QUIET_WORDS, clock_khz(), drives, shares);
+    add(a, "%s%s%s" CONSOLE_LINE " tsc_early_khz=%lu%s%s%s", m->boot_args,
+        m->boot_args[0] ? " " : "", m->log_path[0] ? LOUD_WORDS : QUIET_WORDS, clock_khz(), drives,
+        shares, vm->tap_fd < 0 ? "" : " " GUEST_NETWORK_WORD "1");
     add_disk(a, GUEST_ROOT_DISK, VM_FILES_DIR "/" VM_ROOT_NAME, ",readonly=on", &m->rootfs_rate);
     if (vm->start.child.disk_from_fd)
         add_disk(a, GUEST_DATA_DISK, VM_DISK_FILE, ",cache=unsafe,discard=unmap", NULL);
@@ -196,6 +212,7 @@ static void fill_args(const struct vm *vm, struct args *a)
     add_port(a, "ctl", FD_CTL, 2);
     add_port(a, "lines", FD_LINES, 3);
     add_shares(vm, a);
+    add_network(vm, a);
     add(a, "-chardev");
     add(a, "socket,id=monitor,fd=%d", FD_MONITOR);
     add(a, "-mon");
@@ -223,6 +240,7 @@ static void qemu_start(struct vm *vm)
     fds[FD_MEMORY - FD_CTL] = vm->memory_fd;
     fds[FD_STATE - FD_CTL] = vm->state_fd;
     fds[FD_IMAGE - FD_CTL] = vm->image_fd;
+    fds[FD_TAP - FD_CTL] = vm->tap_fd;
     for (uint32_t i = 0; i < PLAN_MOUNTS_MAX; i++)
         fds[FD_SHARES - FD_CTL + i] = i < vm->start.child.n_mounts ? vm_start_share(vm, i) : -1;
     emulator_start(vm, a.argv, fds, ELEMENTS(fds));
@@ -230,6 +248,7 @@ static void qemu_start(struct vm *vm)
         close(fds[i]);
     for (uint32_t i = 0; i < vm->start.child.n_mounts; i++)
         close(fds[FD_SHARES - FD_CTL + i]);
+    fd_close(&vm->tap_fd); /* the link is to go with the emulator */
 }
 
 /* The emulator's word where it has one, and the end of this process. */

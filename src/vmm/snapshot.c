@@ -22,7 +22,7 @@
 /* What follows the order (proto/vm.h). */
 static void receive_files(struct vm *vm)
 {
-    int fds[FD_PASS_MAX], *wanted[4];
+    int fds[FD_PASS_MAX], *wanted[5];
     size_t n = 0;
     char byte;
     if (vm->start.child.origin != VM_BOOTED) {
@@ -33,6 +33,8 @@ static void receive_files(struct vm *vm)
         wanted[n++] = &vm->image_fd;
     if (vm->start.child.origin == VM_COPIED && vm->start.child.disk_from_fd)
         wanted[n++] = &vm->disk_fd;
+    if (vm->start.child.net_slot)
+        wanted[n++] = &vm->tap_fd;
     if (n == 0)
         return;
     bool good = fd_recv_msg(CHILD_CHANNEL_FD, &byte, 1, fds) == 1;

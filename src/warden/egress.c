@@ -293,6 +293,23 @@ static int send_request(struct egress *n, const struct net_request *q, const int
     return r < 0 ? (int)r : 0;
 }
 
+/* A descriptor of /dev/net/tun that acts in the router's network, wherever its holder is. */
+static int open_tap(const struct egress *n)
+{
+    const struct warden *w = n->warden;
+    if (setns(w->host_ns_fd, CLONE_NEWNS) < 0)
+        return -errno;
+    int fd = setns(n->router_ns, CLONE_NEWNET) < 0
+                 ? -1
+                 : open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    int error = fd < 0 ? -errno : 0;
+    if (setns(n->host_ns, CLONE_NEWNET) < 0 || setns(w->own_ns_fd, CLONE_NEWNS) < 0) {
+        log_error("cannot leave the router's network: %s", strerror(errno));
+        abort();
+    }
+    return error < 0 ? error : fd;
+}
+
 static int open_network(struct cell *s)
 {
     char path[64];
@@ -311,23 +328,33 @@ static bool is_hosts(const struct egress *n, int ns)
            (host.st_ino == its.st_ino && host.st_dev == its.st_dev);
 }
 
-int egress_attach(struct cell *s)
+static int ask_for_link(struct cell *s, enum net_op op, const int *fds, size_t n_fds)
 {
     struct egress *n = s->warden->egress;
     struct net_request q;
+    s->net_slot = take_slot(n);
+    if (!s->net_slot)
+        return -EUSERS;
+    fill_request(s, op, &s->plan, &q);
+    int r = send_request(n, &q, fds, n_fds);
+    s->net_wait = r == 0;
+    return r;
+}
+
+int egress_attach(struct cell *s)
+{
+    struct egress *n = s->warden->egress;
+    if (s->ops->has_tap) {
+        s->network_fd = open_tap(n);
+        return s->network_fd < 0 ? s->network_fd : ask_for_link(s, NET_ADD_TAP, &s->network_fd, 1);
+    }
     _cleanup_close_ int ns = open_network(s);
     if (ns < 0 || is_hosts(n, ns))
         return ns < 0 ? ns : -EPERM;
     _cleanup_close_ int route = open_route_socket(n, ns);
     if (route < 0)
         return route;
-    s->net_slot = take_slot(n);
-    if (!s->net_slot)
-        return -EUSERS;
-    fill_request(s, NET_ADD, &s->plan, &q);
-    int r = send_request(n, &q, (int[]){ns, route}, 2);
-    s->net_wait = r == 0;
-    return r;
+    return ask_for_link(s, NET_ADD, (int[]){ns, route}, 2);
 }
 
 void egress_detach(struct cell *s)

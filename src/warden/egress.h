@@ -24,8 +24,8 @@ void egress_stop(struct warden *w);
  * Returns -errno with reply's wall and message set. */
 int egress_check(const struct warden *w, const struct plan *p, struct plan_reply *reply);
 
-/* Gives a cell whose process is in the sandbox's network its way out; cell_on_network() follows,
- * once, unless it fails. */
+/* Gives a cell whose process is in the sandbox's network, or whose kind has a tap, its way out;
+ * cell_on_network() follows, once, unless it fails. */
 int egress_attach(struct cell *s);
 /* Takes the way out of a cell that ended, and gives up waiting. */
 void egress_detach(struct cell *s);

@@ -66,6 +66,8 @@ struct cell_ops {
     /* Whether that network has to be there before the order, because a kernel of the sandbox's own
      * takes it over when it starts. NULL: it need not. */
     bool (*is_network_first)(enum oci_backend b);
+    /* Its link is a tap, which the cell has as network_fd when it gets its order. */
+    bool has_tap;
     /* Whether this plan asks for this kind. NULL: the kind of plans that no row takes. */
     bool (*takes)(const struct plan *p);
     /* Whether the host and the operator allow what this plan asks for; NULL: always. Returns -errno

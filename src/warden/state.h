@@ -62,7 +62,7 @@ struct cell {
     struct ledger_entry disk_claim;
     struct cgroup cgroup;
     int network_fd;    /* of a sandbox whose network is not that of the cell's process, until its
-                          link is in it; -1: it is, or it is done */
+                          link is in it; of a machine, its link, until the order is sent; or -1 */
     uint32_t net_slot; /* of its network by address, counted from 1; 0: it has none */
     bool net_wait;     /* mas-net owes an answer about it */
     bool net_done;     /* and has given it a way out */

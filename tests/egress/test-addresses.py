@@ -3,7 +3,8 @@
 """A network by address: what is allowed arrives, of everything else not one packet leaves, and nothing stays behind.
 
 Commands in the sandbox try what they may try. What no command may (raw sockets, other sources) is tried by root in the
-sandbox's network, as whoever broke out of everything but that would: the walls are outside of it.
+sandbox's network, as whoever broke out of everything but that would: the walls are outside of it. Of a virtual machine that
+is who broke out of the guest: frames are written to the emulator's own end of the link.
 """
 import ipaddress
 import json
@@ -27,6 +28,8 @@ gateway_allow_private: ["192.168.77.0/24", "169.254.0.0/16"]
 network_connections: 40
 network_connects_per_second: 1000
 """
+if RUNTIME == "microvm":
+    CONFIG += "create_ready_timeout: 240s\n"  # a boot by software emulation on a busy host
 OTHER_POOLS = "network_pool: 10.214.0.0/16\nnetwork_pool6: fd6d:6173:6e65:7401::/64\n"
 NARROW = ["11.0.0.2", "11.0.0.4:80", "2600:11::2", "11.0.0.53:53"]
 WIDE = ["0.0.0.0/0", "::/0"]
@@ -40,7 +43,7 @@ def forward(four, six=1):
 
 world = w.World()
 forward(1)
-if RUNTIME not in ("local", "crun", "runc", "gvisor", "podman", "docker"):
+if RUNTIME not in ("local", "crun", "runc", "gvisor", "podman", "docker", "microvm"):
     d = Daemon(config=CONFIG).start()
 
     @test("a runtime without networks of ours refuses by name")
@@ -126,18 +129,36 @@ def guest_pid(box):
     raise AssertionError("no process is in the network of the sandbox")
 
 
+def emulator_of(box):
+    """The emulator whose link has the hardware address of this sandbox."""
+    want = f"{slot_of(box):08x}"
+    want = "mac=" + HARDWARE % (*(want[i:i + 2] for i in range(0, 8, 2)),)
+    return next(pid for pid in masd.below(net.daemon.process.pid) if want in masd.command_of(pid))
+
+
 def as_root_inside(code, box=None):
     """Python as root in the sandbox's network, with all that it can do there."""
     raw = RAW
+    if RUNTIME == "microvm":
+        raw += f"PID={emulator_of(box)}; MAC=bytes.fromhex('0a01{slot_of(box):08x}')\n" + TAP
     if OWN_KERNEL:  # the addresses are the sandbox's kernel's, which leaves the namespace without
         four = ipaddress.ip_address("10.213.0.16") + slot_of(box)
         raw += f"OWN='{four}'; OWN6='{ipaddress.ip_address('fd6d:6173:6e65:7400::10') + slot_of(box)}'\n" + FRAMES
-    p = subprocess.run(["nsenter", "-t", str(guest_pid(box)), "-n", "/usr/bin/python3", "-c", raw + code],
-                       capture_output=True, text=True, timeout=30)
+    enter = [] if RUNTIME == "microvm" else ["nsenter", "-t", str(guest_pid(box)), "-n"]
+    p = subprocess.run([*enter, "/usr/bin/python3", "-c", raw + code], capture_output=True, text=True, timeout=30)
     equal(p.returncode, 0, p.stderr)
 
 
-HARDWARE = "0a:01:%s:%s:%s:%s"  # link.c
+HARDWARE = "0a:01:%s:%s:%s:%s"  # net_hardware_address()
+# The emulator's end of a machine's link: what is written to it is what the router sees coming from the machine.
+TAP = """
+import ctypes,os
+libc=ctypes.CDLL(None,use_errno=True)
+number=next(int(n) for n in os.listdir(f'/proc/{PID}/fd') if os.readlink(f'/proc/{PID}/fd/{n}')=='/dev/net/tun')
+tap=libc.syscall(438,libc.syscall(434,PID,0),number,0)
+assert tap>=0, os.strerror(ctypes.get_errno())
+def frame(packet,kind=0x800): os.write(tap,MAC[:1]+b'\\0'+MAC[2:]+MAC+struct.pack('!H',kind)+packet)
+"""
 # All of it as frames, where the namespace has no address and no route.
 FRAMES = """
 def own(): return OWN
@@ -607,10 +628,11 @@ def test_deleted():
     line = next(part for part in in_router(net.daemon, "nft", "list", "table", "inet", "mas").splitlines() if "_allow_p4 {" in part and
                 "11.0.0.77" in in_router(net.daemon, "nft", "list", "set", "inet", "mas", part.split()[1]))
     slot = line.split()[1].split("_")[0][1:]
-    check(f" b{slot}@" in in_router(net.daemon, "ip", "-o", "link"), "there is a link")
+    has_link = lambda: {f"b{slot}:", f"b{slot}@"} & {part[:len(slot) + 2] for part in in_router(net.daemon, "ip", "-o", "link").split()}
+    check(has_link(), "there is a link")
     box.delete()
     wait_for(lambda: f"s{slot}_" not in in_router(net.daemon, "nft", "list", "table", "inet", "mas"), "no rules of it")
-    wait_for(lambda: f" b{slot}@" not in in_router(net.daemon, "ip", "-o", "link"), "no link of it")
+    wait_for(lambda: not has_link(), "no link of it")
 
 
 @allowed("tcp", "a second daemon with the same pool leaves the first alone, and refuses by name")
@@ -672,6 +694,21 @@ def test_deaths():
     d, tables = begin()
     equal(len(tables), 1, "the next start has swept it")
     d.stop()
+
+
+if RUNTIME == "microvm":
+    @test("a machine with one boots, cannot be kept or copied, and rules and link go with an emulator that was killed")
+    def test_machines():
+        box = net.sandbox({"cidrs": ["11.0.0.78"]})
+        equal(box.created["effective"]["machine"], "booted")
+        for path, body in (("/snapshot", {"name": "x"}), ("/fork", {})):
+            a = net.daemon.post(box.path + path, body)
+            check(a.status == 400 and "network by address" in a.json["error"]["message"], (path, a))
+        slot = slot_of(box)
+        check(f" b{slot}: " in in_router(net.daemon, "ip", "-o", "link"), "there is a tap")
+        os.kill(emulator_of(box), signal.SIGKILL)
+        wait_for(lambda: f" b{slot}: " not in in_router(net.daemon, "ip", "-o", "link"), "no tap of it")
+        wait_for(lambda: f"s{slot}_" not in in_router(net.daemon, "nft", "list", "table", "inet", "mas"), "no rules of it")
 
 
 if RUNTIME in ("podman", "docker"):

@@ -177,6 +177,8 @@ def test_outside():
 def test_no_mounts():
     a = d.request("POST", "/v1/sandboxes", {"mounts": [{"source": place, "target": "/mnt/x"}]}, timeout=60)
     check(a.status == 400 and "mounts: Firecracker" in a.json["error"]["message"], a)
+    a = d.request("POST", "/v1/sandboxes", {"network": {"cidrs": ["192.0.2.0/24"]}}, timeout=60)
+    check(a.status == 400 and "by address: Firecracker" in a.json["error"]["message"], a)
 
 
 @test("commands run in the guest, over its vsock, with output, input, status and files")

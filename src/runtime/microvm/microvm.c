@@ -37,6 +37,7 @@ const struct runtime_ops runtime_microvm = {
     .summary = "a virtual machine with a kernel of its own, within the walls of local",
     .workdir = "/workspace",
     .has_proxy = true,
+    .has_addresses = true,
     .isolation = ISOLATION_VIRTUAL_MACHINE,
     .kind = &(const struct warden_kind){.flags = PLAN_VM},
     .probe = microvm_probe,

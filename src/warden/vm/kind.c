@@ -100,9 +100,16 @@ static int vm_check(const struct warden *w, const struct plan *p, struct plan_re
         snprintf(reply->message, sizeof(reply->message), "%s", host_of(w)->why);
         return -EOPNOTSUPP;
     }
+    bool firecracker = host_of(w)->machine.vmm == MACHINE_FIRECRACKER;
+    if (firecracker && p->flags & PLAN_ADDRESSES) {
+        snprintf(reply->message, sizeof(reply->message),
+                 "a network by address: Firecracker opens its links itself, which it has no right "
+                 "to in a cell; QEMU's machines can have one");
+        return -EOPNOTSUPP;
+    }
     if (!p->n_mounts)
         return 0;
-    if (host_of(w)->machine.vmm == MACHINE_FIRECRACKER) {
+    if (firecracker) {
         snprintf(reply->message, sizeof(reply->message),
                  "mounts: Firecracker's machines have no directories of the host; QEMU's do");
         return -EOPNOTSUPP;
@@ -112,6 +119,12 @@ static int vm_check(const struct warden *w, const struct plan *p, struct plan_re
     snprintf(reply->message, sizeof(reply->message), "mounts: a virtual machine takes at most %d",
              PLAN_MOUNTS_MAX - 1);
     return -EOPNOTSUPP;
+}
+
+static bool vm_has_addresses(enum oci_backend b)
+{
+    (void)b;
+    return true;
 }
 
 static uint32_t vm_features(const struct warden *w)
@@ -308,6 +321,9 @@ static int vm_send_order(struct cell *s)
         if ((r = add_own_mount(s, "/dev", tree)) < 0)
             return r;
     }
+    o->net_slot = s->net_slot;
+    o->net_pools[0] = w->options.network.pool4;
+    o->net_pools[1] = w->options.network.pool6;
     vm_files_identify(w);
     container_of(s, struct vm_cell, cell)->emulator = host_of(w)->file_ids[0];
     r = vm_snapshot_choose(s);
@@ -332,6 +348,9 @@ const struct cell_ops cell_vm = {
     .close_host = vm_close_host,
     .needs_namespaces = true,
     .has_proxy = true,
+    .has_addresses = vm_has_addresses,
+    .is_network_first = vm_has_addresses,
+    .has_tap = true,
     .takes = vm_takes,
     .check = vm_check,
     .features = vm_features,

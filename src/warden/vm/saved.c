@@ -317,6 +317,10 @@ static int work_check(const struct cell *s, const struct vm_work *work, struct p
         return snapshot_refuse(reply, -EOPNOTSUPP,
                                "a machine with directories of the host (mounts) cannot be kept, "
                                "copied or put back");
+    if (s->order.net_slot) /* a copy would have the same address, and the emulator no link */
+        return snapshot_refuse(reply, -EOPNOTSUPP,
+                               "a machine with a network by address cannot be kept, copied or put "
+                               "back");
     return 0;
 }
 

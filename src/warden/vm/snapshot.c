@@ -85,7 +85,8 @@ static bool has_usual_size(const struct cell *s)
 {
     const struct limits *usual = &s->warden->usual_limits, *l = &s->order.limits;
     uint64_t cpu = s->mechanism[WALL_CPU] ? usual->cpu_millicores : 0;
-    return !s->order.n_shares && (!s->order.disk_from_fd || s->order.image_disk) &&
+    return !s->order.n_shares && !s->order.net_slot &&
+           (!s->order.disk_from_fd || s->order.image_disk) &&
            container_of(s, struct vm_cell, cell)->usual_disk &&
            l->memory_bytes == vm_memory_bytes(usual) && l->cpu_millicores == cpu;
 }
@@ -191,7 +192,7 @@ int vm_send_files(struct cell *s)
 {
     struct vm_host *h = s->warden->hosts[CELL_VM];
     struct vm_cell *v = container_of(s, struct vm_cell, cell);
-    int fds[4];
+    int fds[5];
     size_t n = 0;
     if (s->order.origin == VM_COPIED) {
         const struct vm_loaded *l = vm_loaded_find(h, s->plan.snapshot);
@@ -209,7 +210,11 @@ int vm_send_files(struct cell *s)
         fds[n++] = v->image_fd;
     if (s->order.origin == VM_COPIED && s->order.disk_from_fd)
         fds[n++] = v->disk_fd;
-    return n ? (int)fd_send_msg(s->channel_fd, "s", 1, fds, n) : 0;
+    if (s->order.net_slot)
+        fds[n++] = s->network_fd;
+    int r = n ? (int)fd_send_msg(s->channel_fd, "s", 1, fds, n) : 0;
+    fd_close(&s->network_fd); /* the link is to go with the emulator */
+    return r;
 }
 
 void vm_snapshot_end(struct cell *s)

@@ -23,7 +23,7 @@ from masd import check, equal
 
 RUNTIME = os.environ.get("MAS_RUNTIME", "local")
 PROXY = ("127.0.0.1", 3128)
-OWN_KERNEL = RUNTIME.endswith("gvisor")  # whose errors may be others
+OWN_KERNEL = RUNTIME.endswith("gvisor") or RUNTIME == "microvm"  # whose errors may be others
 
 # Sends requests to the proxy, one connection each, and prints a JSON list of the answers.
 ASK = """import base64,json,socket,sys
