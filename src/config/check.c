@@ -253,9 +253,9 @@ static void apply_quantities(struct config *c, struct config_problems *p)
 static void check_kube(const struct config *c, struct config_problems *p)
 {
     static const char *const needs[] = {
-        "kube_context",         "kube_direct_port",     "kube_exec_plugins",
-        "kube_image",           "kube_images",          "kube_link_image",
-        "kube_runtime_classes", "kube_storage_classes", "kube_unproven_network"};
+        "kube_context",         "kube_direct_port",     "kube_exec_plugins", "kube_home",
+        "kube_image",           "kube_images",          "kube_link_image",   "kube_runtime_classes",
+        "kube_storage_classes", "kube_unproven_network"};
     const struct kube_config *k = &c->kube;
     if (k->config_file && k->in_cluster)
         config_error(p, "kube_config and kube_in_cluster: only one of them says how the cluster is "

@@ -392,6 +392,7 @@ const struct config_key config_keys[] = {
     BOOL(kube_exec_plugins, kube.exec_plugins, "false", "the program that kube_config names for its credential may be run, as mas-kube's user"),
     STRING(kube_namespace_prefix, kube.prefix, "sbx-", "what every namespace of ours begins with"),
     STRING(kube_instance, kube.instance, "mas-sandbox", "which daemon objects are of: a label that they carry; one for each daemon of a cluster"),
+    STRING(kube_home, kube.home, NULL, "which control plane of the instance sandboxes are of, an annotation that they carry; those of another are not touched; without one, kube_instance"),
     LIST(CONFIG_LIST, kube_images, kube.images, "images that pods may have: a whole name, or one that ends in / or : as a beginning"),
     LIST(CONFIG_LIST, kube_runtime_classes, kube.runtime_classes, "RuntimeClasses that pods may have, besides none"),
     LIST(CONFIG_LIST, kube_storage_classes, kube.storage_classes, "classes that claims may have; default is the cluster's own; none: no claims"),

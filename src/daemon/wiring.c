@@ -375,6 +375,7 @@ static struct cluster *make_cluster(struct control *k)
     struct cluster_options o = {.loop = k->ctx->loop,
                                 .sock = k->ctx->kube_sock,
                                 .generation = k->ctx->generations_before + k->ctx->generation,
+                                .home = c->kube.home ? c->kube.home : c->kube.instance,
                                 .image = c->kube.image,
                                 .unproven_network = c->kube.unproven_network,
                                 .start_ms = most_ms - most_ms / 10};

@@ -48,6 +48,9 @@ struct broker_task {
     unsigned tries;
     struct error failure; /* why it is being undone */
     uint32_t retry_after_s;
+    /* of what is written to an object, and read of it */
+    uint64_t generation;
+    int answer_fd; /* goes with the answer; -1: none */
     /* of an answer that was forbidden, and of a probe */
     unsigned question;
     struct kube_result forbidden;
@@ -75,6 +78,7 @@ void task_start_create(struct broker_task *t);
 void task_start_delete(struct broker_task *t);
 void task_start_probe(struct broker_task *t);
 void task_start_list(struct broker_task *t);
+void task_start_annotate(struct broker_task *t);
 /* Has a pod that is known these user ids? */
 bool broker_knows_slot(const struct kube_broker *b, uint32_t slot);
 /* Finds out which of its meanings a 403 to a create has, and fails it with that; or, where waiting

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -134,6 +135,7 @@ static void on_task_closed(void *data)
 static void task_free(struct broker_task *t)
 {
     kube_call_cancel(steal_ptr(t->call));
+    fd_close(&t->answer_fd);
     list_remove(&t->node);
     t->broker->n_tasks--;
     loop_timer_close(&t->timer, on_task_closed, t);
@@ -147,13 +149,15 @@ void task_finish(struct broker_task *t, const struct error *err)
                            .retry_after_s = t->retry_after_s};
     snprintf(r.id, sizeof(r.id), "%s", t->order.id);
     snprintf(r.uid, sizeof(r.uid), "%s", t->pod_uid);
+    if (t->order.op == KUBE_TAKE)
+        r.generation = t->generation;
     if (err && error_is_set(err)) {
         r.error = err->code;
         snprintf(r.message, sizeof(r.message), "%s", err->message);
     } else if (t->order.op == KUBE_PROBE) {
         snprintf(r.message, sizeof(r.message), "%s", t->version);
     }
-    broker_send(t->broker, &r, -1);
+    broker_send(t->broker, &r, fd_steal(&t->answer_fd));
     task_free(t);
 }
 
@@ -180,7 +184,9 @@ void task_call(struct broker_task *t, const char *method, const char *path, cons
         json_format(body, &text);
     struct kube_request request = {.method = method,
                                    .path = path,
-                                   .content_type = "application/json",
+                                   .content_type = strcmp(method, "PATCH") == 0
+                                                       ? "application/merge-patch+json"
+                                                       : "application/json",
                                    .body = body ? text.data : NULL,
                                    .body_len = text.len,
                                    .deadline_ms = CALL_MS};
@@ -218,10 +224,17 @@ static void list_namespace(struct broker_task *t, const json_t *space)
     if (strncmp(name, prefix, strlen(prefix)) != 0)
         return;
     snprintf(r.id, sizeof(r.id), "%s", name + strlen(prefix));
+    const json_t *annotations = json_object_get(metadata, "annotations");
     if (*json_member_text(metadata, "deletionTimestamp"))
         r.phase = KUBE_POD_ENDING;
-    if (!map_find(b->pods, r.id))
-        answer_listed(t, &r);
+    struct known_pod *p = map_find(b->pods, r.id);
+    if (p) { /* it is answered with the others */
+        p->told.last_exec_s =
+            strtoull(json_member_text(annotations, KUBE_ANNOTATION_LAST_EXEC), NULL, 10);
+        return;
+    }
+    snprintf(r.home, sizeof(r.home), "%.63s", json_member_text(annotations, KUBE_ANNOTATION_HOME));
+    answer_listed(t, &r);
 }
 
 static void on_namespaces(void *data, const struct kube_answer *answer)
@@ -234,9 +247,9 @@ static void on_namespaces(void *data, const struct kube_answer *answer)
         task_fail(t, &answer->result, "list namespaces");
         return;
     }
+    json_array_foreach(json_object_get(answer->object, "items"), i, space) list_namespace(t, space);
     for (struct known_pod *p; (p = map_next(t->broker->pods, &cursor));)
         answer_listed(t, &p->told);
-    json_array_foreach(json_object_get(answer->object, "items"), i, space) list_namespace(t, space);
     task_finish(t, NULL);
 }
 
@@ -370,10 +383,17 @@ void broker_answer_error(struct kube_broker *b, const struct kube_order *o, cons
     broker_send(b, &r, -1);
 }
 
-static bool is_being_worked_on(const struct kube_broker *b, const char *id)
+static bool makes_or_deletes(const struct kube_order *o)
+{
+    return o->op == KUBE_CREATE || o->op == KUBE_DELETE;
+}
+
+/* What is written to an object is no reason to keep another order waiting: it goes by the object's
+ * own version. */
+static bool is_being_worked_on(const struct kube_broker *b, const struct kube_order *o)
 {
     list_for_each(t, &b->tasks, struct broker_task, node)
-        if (strcmp(t->order.id, id) == 0)
+        if (strcmp(t->order.id, o->id) == 0 && makes_or_deletes(&t->order) && makes_or_deletes(o))
             return true;
     return false;
 }
@@ -384,7 +404,7 @@ static void start_task(struct kube_broker *b, const struct kube_order *o,
     struct error err = {0};
     if (b->n_tasks >= BROKER_TASKS_MAX)
         error_set(&err, ERROR_LIMIT, 0, "%d orders are under way", BROKER_TASKS_MAX);
-    else if (o->id[0] && is_being_worked_on(b, o->id))
+    else if (o->id[0] && is_being_worked_on(b, o))
         error_set(&err, ERROR_CONFLICT, 0, "sandbox %s is being made or deleted", o->id);
     if (error_is_set(&err)) {
         broker_answer_error(b, o, &err);
@@ -393,6 +413,7 @@ static void start_task(struct kube_broker *b, const struct kube_order *o,
     struct broker_task *t = new0(struct broker_task);
     t->broker = b;
     t->order = *o;
+    t->answer_fd = -1;
     t->deadline_ms = clock_mono_ms() + TASK_MS;
     list_append(&b->tasks, &t->node);
     b->n_tasks++;
@@ -422,6 +443,10 @@ static void take_order(struct kube_broker *b, const struct kube_order *o)
         return start_task(b, o, task_start_list);
     case KUBE_CONNECT:
         return carrier_start(b, o);
+    case KUBE_TAKE:
+    case KUBE_MARK:
+    case KUBE_READ:
+        return start_task(b, o, task_start_annotate);
     default:
         return;
     }

@@ -17,6 +17,7 @@ struct kube_config {
     char *link_image, *priority_class;
     uint32_t direct_port;
     char *direct_from;
+    char *home;  /* this control plane, to others of the same instance; NULL: called like it */
     char *image; /* of pods whose spec names none; NULL: they are refused */
     uint32_t uid_first, uid_count;
     uint64_t disk_bytes;

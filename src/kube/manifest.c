@@ -97,7 +97,8 @@ static json_t *make_labels(enum kube_object object, const struct kube_ceiling *c
     }
     if (object != KUBE_OBJECT_POD && object != KUBE_OBJECT_NAMESPACE)
         return labels;
-    json_object_set_new(labels, "sbx.state", json_string("creating"));
+    /* One that no pool made is its caller's from the start. */
+    json_object_set_new(labels, "sbx.state", json_string(pooled ? "creating" : "claimed"));
     json_object_set_new(labels, "sbx.allocated", json_string(pooled ? "false" : "true"));
     if (pooled)
         json_object_set_new(labels, "sbx.pool", json_string("warm"));
@@ -120,15 +121,18 @@ static void order_sum(const struct kube_order *o, char out[SHA256_HEX_SIZE])
     sha256_hex(digest, out);
 }
 
-static json_t *make_annotations(const struct kube_order *o)
+static json_t *make_annotations(enum kube_object object, const struct kube_order *o)
 {
     json_t *a = json_object();
     bool pooled = o->flags & KUBE_POOL_MEMBER;
-    json_object_set_new(a, "mas-sandbox/generation", quantity_json(o->generation, ""));
-    json_object_set_new(a, "mas-sandbox/home", json_string(o->home));
-    json_object_set_new(a, "mas-sandbox/owner", json_string(o->owner));
     bool lossy;
-    json_object_set_new(a, "mas-sandbox/spec",
+    if (object == KUBE_OBJECT_POD || object == KUBE_OBJECT_NAMESPACE)
+        json_object_set_new(a, KUBE_ANNOTATION_HOME, json_string(o->home));
+    if (object != KUBE_OBJECT_POD)
+        return a;
+    json_object_set_new(a, KUBE_ANNOTATION_GENERATION, quantity_json(o->generation, ""));
+    json_object_set_new(a, KUBE_ANNOTATION_OWNER, json_string(o->owner));
+    json_object_set_new(a, KUBE_ANNOTATION_SPEC,
                         json_string_from_bytes(o->spec, strlen(o->spec), &lossy));
     json_object_set_new(a, "cluster-autoscaler.kubernetes.io/safe-to-evict",
                         json_string(pooled ? "true" : "false"));
@@ -144,7 +148,7 @@ static json_t *make_object(enum kube_object object, const struct kube_ceiling *c
                             kube_manifest_name(object, c, o, buffer, sizeof(buffer)), "labels",
                             make_labels(object, c, o));
     json_t *metadata = json_object_get(out, "metadata");
-    json_t *annotations = object == KUBE_OBJECT_POD ? make_annotations(o) : json_object();
+    json_t *annotations = make_annotations(object, o);
     char sum[SHA256_HEX_SIZE];
     if (object != KUBE_OBJECT_NAMESPACE)
         json_object_set_new(metadata, "namespace",

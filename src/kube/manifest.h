@@ -18,6 +18,14 @@ struct strbuf;
 #define KUBE_POD_NAME       "sandbox"
 #define KUBE_LINK_CONTAINER "link"
 
+/* What a pod says of its sandbox, besides labels. */
+#define KUBE_ANNOTATION_GENERATION "mas-sandbox/generation"
+#define KUBE_ANNOTATION_HOME       "mas-sandbox/home" /* of the namespace, too */
+#define KUBE_ANNOTATION_OWNER      "mas-sandbox/owner"
+#define KUBE_ANNOTATION_SPEC       "mas-sandbox/spec"
+/* Of its namespace, in seconds since 1970. */
+#define KUBE_ANNOTATION_LAST_EXEC "sbx.last_exec_at"
+
 enum kube_object {
     KUBE_OBJECT_NAMESPACE,
     KUBE_OBJECT_ACCOUNT,

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "kube/manifest.h"
 
 static void copy_word(char *out, size_t size, const char *text)
 {
@@ -90,8 +91,9 @@ void kube_pod_read(const json_t *pod, struct kube_reply *ret)
     const json_t *metadata = json_object_get(pod, "metadata");
     const json_t *status = json_object_get(pod, "status");
     const char *id = json_member_text(json_object_get(metadata, "labels"), "mas-sandbox/id");
-    const char *generation =
-        json_member_text(json_object_get(metadata, "annotations"), "mas-sandbox/generation");
+    const json_t *annotations = json_object_get(metadata, "annotations");
+    const char *generation = json_member_text(annotations, KUBE_ANNOTATION_GENERATION);
+    copy_word(ret->home, sizeof(ret->home), json_member_text(annotations, KUBE_ANNOTATION_HOME));
     copy_word(ret->id, sizeof(ret->id), id);
     copy_word(ret->uid, sizeof(ret->uid), json_member_text(metadata, "uid"));
     ret->generation = strtoull(generation, NULL, 10);

@@ -25,7 +25,7 @@
 #define KUBE_ID_SIZE      60 /* a sandbox's id without the prefix, with NUL: 63 with "sbx-" */
 #define KUBE_IMAGE_SIZE   256
 #define KUBE_NAME_SIZE    64 /* of a class, an owner */
-#define KUBE_SPEC_SIZE    8192
+#define KUBE_SPEC_SIZE    32768
 #define KUBE_QUANTITY_MAX (1ull << 50)
 #define KUBE_SLOT_ANY     UINT32_MAX /* the broker takes user ids that no other pod has */
 
@@ -36,6 +36,11 @@ enum kube_op {
     KUBE_LIST,      /* a KUBE_LISTED for each sandbox of this instance, then the answer; one that
                        has a namespace and no pod has KUBE_POD_NONE */
     KUBE_CONNECT,   /* answered with one end of a stream to the link of a sandbox */
+    KUBE_TAKE,      /* its pod gets the next generation, which is the answer's; one of another home
+                       is not touched */
+    KUBE_MARK,      /* what became of it, written to its objects: last_exec_s, and, where spec is
+                       not "", owner and spec */
+    KUBE_READ,      /* answered with a stream that has the text of spec, and then ends */
     _KUBE_OP_MAX,
 };
 
@@ -83,6 +88,7 @@ struct kube_order {
     uint64_t nonce;     /* of this create: objects of another one are not taken for its own */
     uint32_t processes; /* that the sandbox may have, by the runner's word; 0: not limited */
     uint32_t reserved;
+    uint64_t last_exec_s; /* when its last command started; 0: it had none */
     struct kube_volume_order workspace, cache;
     char id[KUBE_ID_SIZE];
     char image[KUBE_IMAGE_SIZE];
@@ -114,6 +120,8 @@ struct kube_reply {
     char id[KUBE_ID_SIZE];
     char uid[KUBE_NAME_SIZE]; /* of the pod */
     char reason[KUBE_NAME_SIZE];
+    char home[KUBE_NAME_SIZE]; /* of KUBE_LISTED and KUBE_TOLD: the control plane that has it */
+    uint64_t last_exec_s;      /* of KUBE_LISTED; 0: not known */
     char message[400];
 };
 

@@ -65,7 +65,18 @@ struct runtime_end {
     const char *why; /* in words, where the runtime knows more than the status says; or NULL */
 };
 
+/* What a sandbox is, for a runtime whose sandboxes outlive the daemon's disk: it is written beside
+ * them, and read by a daemon that has lost it. */
+struct runtime_record {
+    const char *owner; /* id of its key; borrowed */
+    char *text;        /* all of it, as the store has it; the callee frees. NULL: it is a helper of
+                          one call, and no daemon is to find it */
+    int64_t last_exec_s; /* since 1970; 0: it had none */
+};
+
 struct runtime_events {
+    /* Has no effect; legal at any time, also before on_started. */
+    void (*describe)(void *data, struct runtime_record *ret);
     /* err NULL: runner_fd (taken by the callee) is a fresh connection to the runner. */
     void (*on_started)(void *data, int runner_fd, const struct effective *effective,
                        const struct error *err);
@@ -119,6 +130,12 @@ struct runtime_ops {
                                       struct error *err);
     /* Optional: asks for another connection to the runner, which replaces the one before. */
     void (*reconnect)(struct runtime_instance *in);
+    /* Optional: the generation that its runner is told, and that its numbers are made of, once it
+     * has started. Absent: that of the daemon. */
+    uint64_t (*generation)(const struct runtime_instance *in);
+    /* Optional: what describe() says has changed. Costs nothing by itself: it is looked at some
+     * time later. */
+    void (*note)(struct runtime_instance *in);
     /* Optional: ends a sandbox of an earlier control plane that no row describes. */
     void (*discard)(struct runtime_host *host, const char *id);
     /* Optional. cb is called once, with NULL when the instance died first. */

@@ -80,6 +80,8 @@ void exec_enter_tables(struct exec *e)
     sb->n_execs++;
     if (e->started_ns > sb->last_exec_ns)
         sb->last_exec_ns = e->started_ns;
+    if (sb->instance && sb->ops->note && !exec_is_done(e))
+        sb->ops->note(sb->instance);
     if (exec_is_done(e)) {
         int64_t age_ms = (clock_real_ns() - e->finished_ns) / 1000000;
         int64_t left_ms = (int64_t)m->options.config.retention_ms - (age_ms > 0 ? age_ms : 0);

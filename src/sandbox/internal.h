@@ -93,6 +93,7 @@ struct sandbox {
     size_t n_running;
     struct stream_numbers streams;
     uint64_t next_request;
+    uint64_t turn;        /* generation of its runner's connections: the daemon's, or its own */
     unsigned n_unflushed; /* FORGET frames that wait for company */
     struct map *gateway_streams;
     struct list port_streams; /* struct port_stream */
@@ -281,6 +282,8 @@ struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec
                                       struct error *err);
 struct sandbox *sandbox_restore(struct manager *m, const char *id, struct sandbox_row *row,
                                 const struct warden_alive *alive);
+/* The numbers of its streams and requests are made of this generation from now on. */
+void sandbox_set_turn(struct sandbox *sb, uint64_t generation);
 
 /* snapshot.c */
 int snapshots_restore(struct manager *m, struct error *err);

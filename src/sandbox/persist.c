@@ -238,10 +238,9 @@ static void refuse_row(const struct manager *m, const char *id, store_done_fn on
 
 /* --- sandboxes */
 
-void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
+static json_t *format_sandbox(const struct sandbox *sb)
 {
-    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ROW_MAX);
-    _cleanup_json_ json_t *o =
+    json_t *o =
         json_pack("{s:s, s:s, s:s, s:s?, s:I, s:o}", "runtime_id", sb->runtime_id, "generation",
                   sb->generation, "owner", sb->owner, "alias", sb->alias, "created_ns",
                   (json_int_t)sb->created_ns, "spec", persist_spec_format(&sb->spec));
@@ -254,6 +253,26 @@ void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
         json_object_set_new(o, "forgets", json_true());
     if (sb->state == SANDBOX_CRASHED)
         json_object_set_new(o, "failure", json_message(sb->failure.message));
+    return o;
+}
+
+char *persist_sandbox_text(const struct sandbox *sb)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ROW_MAX);
+    if (!persist_wants_sandbox(sb))
+        return NULL;
+    _cleanup_json_ json_t *o = format_sandbox(sb);
+    json_object_set_new(o, "id", json_string(sb->id));
+    return json_format(o, &b) < 0 ? NULL : strbuf_steal(&b);
+}
+
+/* A runtime that has a copy hears of the change. */
+void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ROW_MAX);
+    _cleanup_json_ json_t *o = format_sandbox(sb);
+    if (sb->instance && sb->ops->note)
+        sb->ops->note(sb->instance);
     if (json_format(o, &b) < 0) {
         refuse_row(sb->manager, sb->id, on_durable, data);
         return;

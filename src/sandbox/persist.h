@@ -18,6 +18,8 @@ struct spec;
 bool persist_wants_sandbox(const struct sandbox *sb);
 bool persist_wants_exec(const struct exec *e);
 void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data);
+/* What persist_sandbox() writes, with its id; NULL where nothing is to be. The caller frees. */
+char *persist_sandbox_text(const struct sandbox *sb);
 void persist_sandbox_remove(struct sandbox *sb, store_done_fn on_durable, void *data);
 void persist_exec(struct exec *e, store_done_fn on_durable, void *data);
 void persist_exec_remove(struct exec *e);

@@ -52,6 +52,13 @@ static void set_maker(struct sandbox *sb, const struct sandbox_maker *by)
     snprintf(sb->actor, sizeof(sb->actor), "%s", by->key);
 }
 
+void sandbox_set_turn(struct sandbox *sb, uint64_t generation)
+{
+    sb->turn = generation;
+    stream_numbers_init(&sb->streams, generation);
+    sb->next_request = generation << 32 | 1;
+}
+
 static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec,
                                    const struct sandbox_maker *by, const char *id)
 {
@@ -65,8 +72,7 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec,
     spec_copy(&sb->spec, spec);
     sb->created_ns = clock_real_ns();
     sb->created_ms = clock_mono_ms();
-    stream_numbers_init(&sb->streams, m->options.generation);
-    sb->next_request = m->options.generation << 32 | 1;
+    sandbox_set_turn(sb, m->options.generation);
     sb->execs_by_id = map_new();
     list_init(&sb->waiters_ready);
     list_init(&sb->waiters_gone);

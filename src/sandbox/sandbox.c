@@ -352,8 +352,9 @@ static void on_runtime_started(void *data, int runner_fd, const struct effective
         sandbox_send_addresses(sb);
     if (sb->spec.intercept && !sb->interceptor)
         interceptor_new(sb);
-    sb->runner =
-        runner_new(m->options.loop, runner_fd, m->options.generation, &exec_runner_events, sb);
+    if (sb->ops->generation)
+        sandbox_set_turn(sb, sb->ops->generation(sb->instance));
+    sb->runner = runner_new(m->options.loop, runner_fd, sb->turn, &exec_runner_events, sb);
     if (sb->spec.network && sandbox_shares_kernel(sb))
         runner_accept_sockets(sb->runner);
     free(steal_ptr(sb->spec.snapshot));
@@ -364,7 +365,16 @@ static void on_runtime_started(void *data, int runner_fd, const struct effective
     sandbox_ready_when_settled(sb);
 }
 
+static void describe_sandbox(void *data, struct runtime_record *ret)
+{
+    const struct sandbox *sb = data;
+    *ret = (struct runtime_record){.owner = sb->owner,
+                                   .text = persist_sandbox_text(sb),
+                                   .last_exec_s = sb->last_exec_ns / 1000000000};
+}
+
 const struct runtime_events sandbox_runtime_events = {
+    .describe = describe_sandbox,
     .on_started = on_runtime_started,
     .on_reconnected = sandbox_take_connection,
     .on_exited = on_runtime_exited,

@@ -498,7 +498,7 @@ static void on_back(void *data, const struct error *err, uint64_t bytes, int run
         sandbox_unref(sb);
         return;
     }
-    sb->runner = runner_new(o->loop, runner_fd, o->generation, &exec_runner_events, sb);
+    sb->runner = runner_new(o->loop, runner_fd, sb->turn, &exec_runner_events, sb);
     runner_flush(sb->runner);
     sandbox_unref(sb);
 }

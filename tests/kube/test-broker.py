@@ -124,6 +124,44 @@ def create():
         b.do(order(DELETE, "made"))
 
 
+def annotations(path):
+    return cluster.get(path)["metadata"]["annotations"]
+
+
+@case("what objects say of their sandbox: a generation for each control plane, its last command, what it is")
+def annotated():
+    space, pod = f"{SPACES}/sbx-noted", pods_of("sbx-noted") + "/sandbox"
+    with broker() as b:
+        b.do(order(CREATE, "noted", generation=1, owner="key-1", spec='{"a":1}', home="here"))
+        for path in (space, pod):
+            labels = cluster.get(path)["metadata"]["labels"]
+            equal((labels["sbx.state"], labels["sbx.allocated"], annotations(path)["mas-sandbox/home"]), ("claimed", "true", "here"))
+        for generation in (2, 3):
+            equal(b.do(order(TAKE, "noted", home="here")).generation, generation, "the next generation")
+            equal(annotations(pod)["mas-sandbox/generation"], str(generation))
+        before = cluster.get(pod)["metadata"]["resourceVersion"]
+        r = b.ask(order(TAKE, "noted", home="there"))
+        check(r.error == CONFLICT and "of another control plane" in r.text, r)
+        b.do(order(MARK, "noted", last_exec_s=1700000000))
+        equal(annotations(space)["sbx.last_exec_at"], "1700000000")
+        equal(cluster.get(pod)["metadata"]["resourceVersion"], before, "the pod was not written to")
+        text = json.dumps({"x": "\u00fc" * 5000})
+        b.do(order(MARK, "noted", last_exec_s=1700000001, owner="key-2", spec=text))
+        equal((annotations(pod)["mas-sandbox/owner"], annotations(pod)["mas-sandbox/spec"]), ("key-2", text))
+        r = b.do(order(READ, "noted"))
+        with socket.socket(fileno=r.fds[0]) as stream:
+            equal(b"".join(iter(lambda: stream.recv(65536), b"")).decode(), text, "what is read")
+        known = b.list()["noted"]
+        equal((known.home, known.generation, known.last_exec_s), (b"here", 3, 1700000001), "the list has it")
+        for op in (TAKE, MARK, READ):
+            r = b.ask(order(op, "nothing", home="here", last_exec_s=1))
+            check(r.error and not getattr(r, "fds", []), f"of a sandbox that is not there: {r}")
+        cluster.call("PATCH", space, {"metadata": {"labels": {"mas-sandbox/instance": "another"}}}, kind=MERGE)
+        r = b.ask(order(MARK, "noted", last_exec_s=1700000002))
+        check(r.error == CONFLICT and "not of this daemon" in r.text, r)
+        equal(annotations(space)["sbx.last_exec_at"], "1700000001", "it was not touched")
+
+
 @case("the namespace enforces the restricted profile against anybody")
 def restricted():
     with broker() as b:
@@ -326,6 +364,8 @@ def missed(resource, verb, number):
             return wrong
         expect(b.ask(order(CREATE, name, workspace=claim)), 0, "create")
         expect(b.ask(order(CREATE, name, workspace=claim)), 0, "create again")
+        expect(b.ask(order(TAKE, name)), 0, "take")
+        expect(b.ask(order(MARK, name, last_exec_s=1)), 0, "mark")
         r = b.ask(order(CONNECT, name))
         expect(r, INVALID, "connect")  # the pod has no node, which only a caller with the rights gets to know
         if resource == "runtimeclasses":
@@ -500,7 +540,20 @@ def credential():
         for path in ("/api/v1/secrets", "/api/v1/nodes", "/api/v1/configmaps", pods_of("sbx-victim") + "/sandbox/log"):
             equal(as_broker("GET", path).status, 403, path)
         equal(as_broker("DELETE", f"{SPACES}/kube-system?dryRun=All").status, 403, "another namespace")
-        equal(as_broker("PATCH", f"{SPACES}/sbx-victim", labels, kind=MERGE).status, 403, "a change of a namespace")
+        victim = pods_of("sbx-victim") + "/sandbox"
+        marks = {"metadata": {"labels": {"sbx.state": "ready"}, "annotations": {"sbx.last_exec_at": "1", "mas-sandbox/home": "x"}}}
+        for path in (f"{SPACES}/sbx-victim", victim):
+            equal(as_broker("PATCH", path + "?dryRun=All", marks, kind=MERGE).status, 200, f"marks of {path}")
+            for what, body in (("a profile", {"labels": {"pod-security.kubernetes.io/enforce": None}}),
+                               ("a label", {"labels": {"a": "b"}}), ("whose it is", {"labels": {"mas-sandbox/instance": "x"}}),
+                               ("an annotation", {"annotations": {"a": "b"}}), ("a finalizer", {"finalizers": ["a.example/b"]})):
+                if what == "a profile" and path == victim:
+                    continue
+                r = as_broker("PATCH", path + "?dryRun=All", {"metadata": body}, kind=MERGE)
+                check(r.status == 403 and b"ValidatingAdmissionPolicy 'mas-kube'" in r.body, f"{what} of {path}: {r}")
+        r = as_broker("PATCH", victim + "?dryRun=All", {"spec": {"activeDeadlineSeconds": 1}}, kind=MERGE)
+        check(r.status == 403 and b"ValidatingAdmissionPolicy 'mas-kube'" in r.body, f"what a pod runs: {r}")
+        equal(as_broker("PATCH", f"{SPACES}/kube-system?dryRun=All", marks, kind=MERGE).status, 403, "marks of another namespace")
         command = pods_of("sbx-victim") + "/sandbox/exec?stdout=true"
         r = as_broker("POST", command + "&container=link&command=/mas-link&command=--attach")
         check(r.status not in (403, 401), f"the link's own command: {r}")

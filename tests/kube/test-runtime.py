@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "lib"))
 from cluster import *
@@ -49,6 +50,10 @@ def pod_of(sandbox):
     return cluster.get(f"/api/v1/namespaces/{sandbox}/pods/sandbox")
 
 
+def last_exec_of(sandbox):
+    return cluster.get(f"/api/v1/namespaces/{sandbox}")["metadata"]["annotations"].get("sbx.last_exec_at")
+
+
 def create(**spec):
     a = d.post("/v1/sandboxes", dict(WEAKER, **spec), timeout=180)
     check(a.status == 201, f"create: {a}\n{d.log_text()}\n{read(f'{HOME}/kubelet.log')[-1500:]}")
@@ -83,8 +88,15 @@ def ordinary():
         pod = pod_of(sb.id)
         labels = pod["metadata"]["labels"]
         equal((labels["app.kubernetes.io/managed-by"], labels["sbx.allocated"]), ("mas-sandbox", "true"), labels)
+        equal(labels["sbx.state"], "claimed", labels)
+        notes = pod["metadata"]["annotations"]
+        equal((notes["mas-sandbox/generation"], notes["mas-sandbox/home"]), ("1", "mas-sandbox"), notes)
+        equal(json.loads(notes["mas-sandbox/spec"])["spec"]["runtime"], "kube", notes)
         a = sb.exec("sh", "-c", "cat; echo out; echo err >&2; exit 7", stdin="in\n")
         equal((a["stdout"], a["stderr"], a["exit_code"]), ("in\nout\n", "err\n", 7), a)
+        wait_for(lambda: last_exec_of(sb.id), "its last command is on record")
+        check(abs(int(last_exec_of(sb.id)) - time.time()) < 300, "and when it was")
+        equal(pod_of(sb.id)["metadata"]["annotations"], notes, "the pod was not written to")
         data = os.urandom(300000)
         equal(d.put(f"{sb.path}/files/content?path=f", data).status, 200, "written")
         equal(d.get(f"{sb.path}/files/content?path=f").body == data, True, "read")
@@ -242,6 +254,7 @@ def started_again():
     d.start()
     wait_for(lambda: d.get(sb.path).json["state"] == "ready", lambda: f"it is back: {d.get(sb.path).json}\n{d.log_text()}")
     equal(sb.exec("cat", "/workspace/kept")["stdout"], "kept\n", "what it had")
+    equal(pod_of(sb.id)["metadata"]["annotations"]["mas-sandbox/generation"], "2", "its generation")
     check(d.get(sb.path).json["effective"]["memory"]["by"], "its walls were looked at again")
     wait_for(lambda: set(spaces()) == {"sbx-another", sb.id}, lambda: f"strangers: {spaces()}\n{d.log_text()}")
     sb.delete()

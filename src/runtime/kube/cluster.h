@@ -22,6 +22,7 @@ struct cluster_options {
     uv_loop_t *loop;
     int sock;              /* SEQPACKET, taken */
     uint64_t generation;   /* of this control plane */
+    const char *home;      /* this control plane's name in its sandboxes' pods. Borrowed */
     const char *image;     /* of pods whose spec names none; NULL: there is none. Borrowed */
     bool unproven_network; /* pods run although their network wall is not proven */
     uint64_t start_ms;     /* how long a pod may take until its runner answers */

@@ -4,6 +4,8 @@
  *   POD_MAKING      the broker's answer to the create
  *   POD_STARTING    the cluster's word that the pod runs
  *   POD_FINDING     of an adopted one: the first list of sandboxes
+ *   POD_TAKING      of the same: its next generation, which is written to its pod before its runner
+ *                   is told
  *   POD_CONNECTING  a connection to the runner, which is tried again until the start is late
  *   POD_LOOKING     the runner's account of its walls; then a connection for good (POD_CONNECTING)
  *   POD_RUNNING     its end: the sandbox has the connection, and asks for others
@@ -20,9 +22,11 @@
 #include <sys/socket.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/sha256.h"
 #include "base/weak.h"
 #include "loop/loop.h"
 #include "runtime/kube/cluster.h"
@@ -34,12 +38,16 @@
 #define FIRST_BYTE_MS                                                                              \
     10000 /* a kubelet that stands still opens connections and carries nothing                     \
            */
-#define DELETE_AGAIN_MS 5000
+#define DELETE_AGAIN_MS  5000
+#define FIRST_GENERATION 1
+#define MARK_SOON_MS     1000
+#define MARK_EVERY_MS    30000 /* at most: commands start far more often than this is of interest */
 
 enum pod_step {
     POD_MAKING,
     POD_STARTING,
     POD_FINDING,
+    POD_TAKING,
     POD_CONNECTING,
     POD_LOOKING,
     POD_RUNNING,
@@ -68,6 +76,11 @@ struct runtime_instance {
     uv_poll_t poll;          /* of it */
     struct loop_timer timer; /* to try again, and for the deletion */
     struct loop_timer late;  /* of the start */
+    uint64_t generation;     /* that its runner is told */
+    struct loop_timer mark;  /* when what it is, and its last command, is written to its objects */
+    int64_t marked_ms;       /* when that was done last; 0: never */
+    bool marking;
+    uint8_t written[SHA256_SIZE]; /* sum of what its pod says it is; zeros: not known */
     unsigned n_open;
     bool closing;
     struct weak *weak;
@@ -114,6 +127,7 @@ static void instance_free(struct runtime_instance *in)
     weak_clear(&in->weak);
     loop_timer_close(&in->timer, on_part_closed, in);
     loop_timer_close(&in->late, on_part_closed, in);
+    loop_timer_close(&in->mark, on_part_closed, in);
 }
 
 static void wait_then(struct runtime_instance *in, uint64_t ms, void (*go_on)(void *data))
@@ -168,6 +182,7 @@ static void begin_delete(struct runtime_instance *in)
     in->step = POD_DELETING;
     loop_timer_stop(&in->timer);
     loop_timer_stop(&in->late);
+    loop_timer_stop(&in->mark);
     walls_cancel(steal_ptr(in->question));
     waiting_end(in);
     weak_clear(&in->weak);
@@ -241,7 +256,7 @@ static void use_connection(struct runtime_instance *in, int fd)
     }
     if (!in->looked) {
         in->step = POD_LOOKING;
-        in->question = walls_ask(o->loop, fd, o->generation, on_runner_walls, in);
+        in->question = walls_ask(o->loop, fd, in->generation, on_runner_walls, in);
         return;
     }
     loop_timer_stop(&in->late);
@@ -324,6 +339,116 @@ static void kube_reconnect(struct runtime_instance *in)
     pod_connect(in);
 }
 
+/* --- what its pod says of it */
+
+static int fill_record(struct kube_order *o, const struct runtime_events *events, void *data,
+                       struct error *err)
+{
+    struct runtime_record r;
+    events->describe(data, &r);
+    _cleanup_free_ char *text = r.text;
+    if (text && strlen(text) >= sizeof(o->spec))
+        return error_set(err, ERROR_TOO_LARGE, 0,
+                         "what its pod has to say of the sandbox, its environment with it, is over "
+                         "%d bytes",
+                         KUBE_SPEC_SIZE - 1);
+    o->last_exec_s = r.last_exec_s > 0 ? (uint64_t)r.last_exec_s : 0;
+    snprintf(o->owner, sizeof(o->owner), "%s", r.owner);
+    snprintf(o->spec, sizeof(o->spec), "%s", text ? text : "");
+    return 0;
+}
+
+static void sum_record(const struct kube_order *o, uint8_t out[SHA256_SIZE])
+{
+    struct sha256 s;
+    sha256_init(&s);
+    sha256_update(&s, o->spec, strlen(o->spec));
+    sha256_final(&s, out);
+}
+
+/* At most every MARK_EVERY_MS, and soon where nothing was written for so long. */
+static void kube_note(struct runtime_instance *in)
+{
+    int64_t since = clock_mono_ms() - in->marked_ms;
+    bool soon = !in->marked_ms || since >= MARK_EVERY_MS;
+    if (in->step == POD_RUNNING && !in->marking && !loop_timer_active(&in->mark))
+        loop_timer_start(&in->mark, soon ? MARK_SOON_MS : (uint64_t)(MARK_EVERY_MS - since));
+}
+
+static void on_pod_marked(void *data, const struct kube_reply *reply, int fd)
+{
+    struct runtime_instance *in = weak_unref(data);
+    fd_close(&fd);
+    if (!in)
+        return;
+    in->marking = false;
+    in->marked_ms = clock_mono_ms();
+    if (!reply->error)
+        return;
+    log_info("what a pod says of its sandbox is not up to date id=%s: %s", in->id, reply->message);
+    memset(in->written, 0, sizeof(in->written));
+    kube_note(in);
+}
+
+static void pod_mark(void *data)
+{
+    struct runtime_instance *in = data;
+    struct kube_order order = {.op = KUBE_MARK};
+    struct error err = {0};
+    uint8_t sum[SHA256_SIZE];
+    if (in->step != POD_RUNNING || in->marking)
+        return;
+    if (fill_record(&order, in->events, in->data, &err) < 0) {
+        log_warn("its pod cannot say what it is id=%s: %s", in->id, err.message);
+        return;
+    }
+    snprintf(order.id, sizeof(order.id), "%s", in->id);
+    sum_record(&order, sum);
+    if (memcmp(sum, in->written, sizeof(sum)) == 0)
+        order.spec[0] = 0;
+    memcpy(in->written, sum, sizeof(sum));
+    in->marking = true;
+    cluster_send(in->cluster, &order, on_pod_marked, weak_ref(&in->weak, in));
+}
+
+static void pod_take(void *data);
+
+/* One that another control plane has is left as it is: this one must not even delete it. */
+static void on_pod_taken(void *data, const struct kube_reply *reply, int fd)
+{
+    struct runtime_instance *in = weak_unref(data);
+    fd_close(&fd);
+    if (!in)
+        return;
+    if (!reply->error) {
+        in->generation = reply->generation;
+        in->step = POD_CONNECTING;
+        pod_connect(in);
+    } else if (reply->error == ERROR_CONFLICT) {
+        error_set(&in->failure, ERROR_CONFLICT, 0, "%s", reply->message);
+        tell_end(in, NULL);
+        instance_free(in);
+    } else {
+        wait_then(in, TRY_AGAIN_MS, pod_take);
+    }
+}
+
+static void pod_take(void *data)
+{
+    struct runtime_instance *in = data;
+    struct kube_order order = {.op = KUBE_TAKE};
+    if (in->step != POD_TAKING)
+        return;
+    snprintf(order.id, sizeof(order.id), "%s", in->id);
+    snprintf(order.home, sizeof(order.home), "%s", cluster_options(in->cluster)->home);
+    cluster_send(in->cluster, &order, on_pod_taken, weak_ref(&in->weak, in));
+}
+
+static uint64_t kube_generation(const struct runtime_instance *in)
+{
+    return in->generation;
+}
+
 /* --- what the cluster tells */
 
 /* Reasons that waiting does not mend. */
@@ -375,8 +500,9 @@ static void on_pod_told(void *data, const struct kube_reply *told)
         in->told = *told;
     in->told.phase = told->phase;
     if (in->step == POD_FINDING && listed && !gone) {
-        in->step = POD_CONNECTING;
-        pod_connect(in);
+        /* One that is being deleted has only its end to wait for. */
+        in->step = told->phase == KUBE_POD_ENDING ? POD_STARTING : POD_TAKING;
+        pod_take(in);
     }
     if (in->step == POD_FINDING && !listed)
         return; /* it may be what was told to the control plane before */
@@ -405,11 +531,13 @@ static struct runtime_instance *instance_new(const struct runtime_ops *ops,
     in->events = events;
     in->data = data;
     in->fd = -1;
-    in->n_open = 2;
+    in->n_open = 3;
+    in->generation = FIRST_GENERATION;
     snprintf(in->id, sizeof(in->id), "%s", id);
     spec_copy(&in->spec, spec);
     loop_timer_init(&in->timer, o->loop, NULL, in);
     loop_timer_init(&in->late, o->loop, on_start_late, in);
+    loop_timer_init(&in->mark, o->loop, pod_mark, in);
     loop_timer_start(&in->late, o->start_ms);
     cluster_hold(in->cluster, in->id, on_pod_told, in);
     return in;
@@ -462,14 +590,16 @@ static struct runtime_instance *kube_start(const struct runtime_ops *ops, struct
                                            const struct runtime_events *events, void *data,
                                            struct error *err)
 {
-    struct kube_order order = {.op = KUBE_CREATE};
-    if (kube_check(ops, host, spec, err) < 0 || pod_id_fill(id, order.id, err) < 0)
+    struct kube_order order = {.op = KUBE_CREATE, .generation = FIRST_GENERATION};
+    if (kube_check(ops, host, spec, err) < 0 || pod_id_fill(id, order.id, err) < 0 ||
+        fill_record(&order, events, data, err) < 0)
         return NULL;
     const struct cluster_options *o = cluster_options(host->cluster);
     pod_order_fill(spec, o->image, &order);
-    order.generation = o->generation;
+    snprintf(order.home, sizeof(order.home), "%s", o->home);
     struct runtime_instance *in = instance_new(ops, host, order.id, spec, events, data);
     in->step = POD_MAKING;
+    sum_record(&order, in->written);
     cluster_send(in->cluster, &order, on_pod_made, in);
     return in;
 }
@@ -531,4 +661,6 @@ const struct runtime_ops runtime_kube = {
     .stop = kube_stop,
     .adopt = kube_adopt,
     .reconnect = kube_reconnect,
+    .generation = kube_generation,
+    .note = kube_note,
 };

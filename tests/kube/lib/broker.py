@@ -17,7 +17,7 @@ from masd import BUILD, PATIENCE_S, check, equal, wait_for
 
 PROGRAM = os.path.join(BUILD, "mas-kube")
 MIB = 1 << 20
-PROBE, CREATE, DELETE, LIST, CONNECT = range(1, 6)
+PROBE, CREATE, DELETE, LIST, CONNECT, TAKE, MARK, READ = range(1, 9)
 ANSWERED, LISTED, TOLD, BEGUN = range(1, 5)
 WRITABLE_ROOT, POOL_MEMBER, OWN_USERS = 1, 2, 4
 MEMORY, NODE, CLAIM = range(3)
@@ -42,9 +42,10 @@ class Order(ctypes.Structure):
                 ("memory_bytes", ctypes.c_uint64), ("memory_request_bytes", ctypes.c_uint64), ("tmp_bytes", ctypes.c_uint64),
                 ("home_bytes", ctypes.c_uint64), ("generation", ctypes.c_uint64), ("slot", ctypes.c_uint32),
                 ("epoch", ctypes.c_uint32), ("nonce", ctypes.c_uint64), ("processes", ctypes.c_uint32),
-                ("reserved", ctypes.c_uint32), ("workspace", Volume), ("cache", Volume), ("id", ctypes.c_char * 60),
+                ("reserved", ctypes.c_uint32), ("last_exec_s", ctypes.c_uint64), ("workspace", Volume), ("cache", Volume),
+                ("id", ctypes.c_char * 60),
                 ("image", ctypes.c_char * 256), ("runtime_class", ctypes.c_char * 64), ("owner", ctypes.c_char * 64),
-                ("home", ctypes.c_char * 64), ("spec_hash", ctypes.c_char * 64), ("spec", ctypes.c_char * 8192),
+                ("home", ctypes.c_char * 64), ("spec_hash", ctypes.c_char * 64), ("spec", ctypes.c_char * 32768),
                 ("ranges", Range * 64)]
 
 
@@ -52,7 +53,8 @@ class Reply(ctypes.Structure):
     _fields_ = [("version", ctypes.c_uint32), ("kind", ctypes.c_uint32), ("tag", ctypes.c_uint64), ("error", ctypes.c_uint32),
                 ("phase", ctypes.c_uint32), ("generation", ctypes.c_uint64), ("retry_after_s", ctypes.c_uint32),
                 ("epoch", ctypes.c_uint32), ("id", ctypes.c_char * 60), ("uid", ctypes.c_char * 64),
-                ("reason", ctypes.c_char * 64), ("message", ctypes.c_char * 400)]
+                ("reason", ctypes.c_char * 64), ("home", ctypes.c_char * 64), ("last_exec_s", ctypes.c_uint64),
+                ("message", ctypes.c_char * 400)]
 
     @property
     def text(self):

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the objects of a sandbox say about it, changed after they were made: a new generation
+ * (KUBE_TAKE), when its last command started and what it is (KUBE_MARK); and read (KUBE_READ).
+ *
+ * Every write is a merge patch with the uid and the resourceVersion of an object that was looked at
+ * just before and carries this instance's labels. So one that another wrote to meanwhile is looked
+ * at again, and one that took its name is never written to. A patch without an answer is repeated
+ * in the same way: each comes to the same when it is carried out twice, but for a generation, which
+ * may pass over a number, and only the last one is answered. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "kube/broker-internal.h"
+#include "kube/ceiling.h"
+#include "kube/manifest.h"
+#include "kube/query.h"
+
+static void annotate_look(void *data);
+
+static void annotate_fail(struct broker_task *t, enum error_code code, const char *what)
+{
+    struct error err = {0};
+    error_set(&err, code, 0, "the %s of sandbox %s %s",
+              t->object == KUBE_OBJECT_POD ? "pod" : "namespace", t->order.id, what);
+    task_finish(t, &err);
+}
+
+/* --- what is written */
+
+static json_t *make_taken(const struct broker_task *t)
+{
+    char number[24];
+    snprintf(number, sizeof(number), "%llu", (unsigned long long)t->generation);
+    return json_pack("{s:s, s:s}", KUBE_ANNOTATION_GENERATION, number, KUBE_ANNOTATION_HOME,
+                     t->order.home);
+}
+
+static json_t *make_marks(const struct broker_task *t)
+{
+    char seconds[24];
+    bool lossy;
+    if (t->object == KUBE_OBJECT_NAMESPACE) {
+        snprintf(seconds, sizeof(seconds), "%llu", (unsigned long long)t->order.last_exec_s);
+        return json_pack("{s:s}", KUBE_ANNOTATION_LAST_EXEC, seconds);
+    }
+    return json_pack("{s:s, s:o}", KUBE_ANNOTATION_OWNER, t->order.owner, KUBE_ANNOTATION_SPEC,
+                     json_string_from_bytes(t->order.spec, strlen(t->order.spec), &lossy));
+}
+
+/* A namespace has the time, a pod what the sandbox is. */
+static bool has_marks(const struct broker_task *t)
+{
+    return t->object == KUBE_OBJECT_NAMESPACE ? t->order.last_exec_s != 0 : t->order.spec[0] != 0;
+}
+
+static void annotate_next(struct broker_task *t)
+{
+    if (t->order.op == KUBE_MARK && t->object == KUBE_OBJECT_NAMESPACE) {
+        t->object = KUBE_OBJECT_POD;
+        t->tries = 0;
+        if (has_marks(t)) {
+            annotate_look(t);
+            return;
+        }
+    }
+    task_finish(t, NULL);
+}
+
+static void on_annotated(void *data, const struct kube_answer *answer)
+{
+    struct broker_task *t = data;
+    const struct kube_result *r = &answer->result;
+    t->call = NULL;
+    bool again = r->outcome == KUBE_CONFLICT || r->outcome == KUBE_BUSY ||
+                 r->outcome == KUBE_FAILED || kube_is_unknown(r->outcome);
+    if (r->outcome == KUBE_DONE)
+        annotate_next(t);
+    else if (again && !task_is_late(t))
+        task_wait(t, r->retry_after_s, annotate_look);
+    else
+        task_fail(t, r, "annotate it");
+}
+
+static void object_path(const struct broker_task *t, struct strbuf *path)
+{
+    char name[80];
+    kube_manifest_collection(t->object, t->broker->o.ceiling, &t->order, path);
+    strbuf_printf(
+        path, "/%s",
+        kube_manifest_name(t->object, t->broker->o.ceiling, &t->order, name, sizeof(name)));
+}
+
+static void annotate_write(struct broker_task *t, const json_t *metadata)
+{
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
+    _cleanup_json_ json_t *body =
+        json_pack("{s:{s:s, s:s, s:o}}", "metadata", "uid", json_member_text(metadata, "uid"),
+                  "resourceVersion", json_member_text(metadata, "resourceVersion"), "annotations",
+                  t->order.op == KUBE_TAKE ? make_taken(t) : make_marks(t));
+    object_path(t, &path);
+    task_call(t, "PATCH", path.data, body, on_annotated);
+}
+
+/* --- what is read */
+
+/* All of it is in the socket before the other end has it. */
+static void answer_spec(struct broker_task *t, const char *spec)
+{
+    struct error err = {0};
+    int pair[2], room = 2 * KUBE_SPEC_SIZE;
+    size_t len = strlen(spec);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        error_set(&err, ERROR_INTERNAL, errno, "a stream");
+        task_finish(t, &err);
+        return;
+    }
+    setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+    bool whole = len < KUBE_SPEC_SIZE &&
+                 send(pair[0], spec, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
+    fd_close(&pair[0]);
+    if (whole) {
+        t->answer_fd = pair[1];
+        task_finish(t, NULL);
+        return;
+    }
+    fd_close(&pair[1]);
+    annotate_fail(t, ERROR_TOO_LARGE, "says more of it than was ever written");
+}
+
+/* --- looking at it first */
+
+static bool is_of_home(const struct broker_task *t, const json_t *annotations)
+{
+    const char *home = json_member_text(annotations, KUBE_ANNOTATION_HOME);
+    return !*home || strcmp(home, t->order.home) == 0;
+}
+
+static void on_annotate_looked(void *data, const struct kube_answer *answer)
+{
+    struct broker_task *t = data;
+    const struct kube_result *r = &answer->result;
+    const json_t *metadata = json_object_get(answer->object, "metadata");
+    const json_t *annotations = json_object_get(metadata, "annotations");
+    t->call = NULL;
+    bool again =
+        r->outcome == KUBE_BUSY || r->outcome == KUBE_FAILED || kube_is_unknown(r->outcome);
+    if (again && !task_is_late(t)) {
+        task_wait(t, r->retry_after_s, annotate_look);
+    } else if (r->outcome != KUBE_DONE) {
+        task_fail(t, r, "look at it");
+    } else if (!kube_manifest_is_ours(answer->object, t->broker->o.ceiling, &t->order)) {
+        annotate_fail(t, ERROR_CONFLICT, "is not of this daemon; it was not touched");
+    } else if (*json_member_text(metadata, "deletionTimestamp")) {
+        annotate_fail(t, ERROR_UNAVAILABLE, "is being deleted");
+    } else if (t->order.op == KUBE_READ) {
+        answer_spec(t, json_member_text(annotations, KUBE_ANNOTATION_SPEC));
+    } else if (t->order.op == KUBE_TAKE && !is_of_home(t, annotations)) {
+        annotate_fail(t, ERROR_CONFLICT, "is of another control plane; it was not touched");
+    } else {
+        t->generation =
+            strtoull(json_member_text(annotations, KUBE_ANNOTATION_GENERATION), NULL, 10) + 1;
+        annotate_write(t, metadata);
+    }
+}
+
+static void annotate_look(void *data)
+{
+    struct broker_task *t = data;
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
+    object_path(t, &path);
+    task_call(t, "GET", path.data, NULL, on_annotate_looked);
+}
+
+void task_start_annotate(struct broker_task *t)
+{
+    t->object = t->order.op == KUBE_MARK ? KUBE_OBJECT_NAMESPACE : KUBE_OBJECT_POD;
+    if (t->order.op == KUBE_MARK && !has_marks(t))
+        annotate_next(t);
+    else
+        annotate_look(t);
+}
