@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is promised of latency and throughput, each measured five times in one run: medians of five, and the worst of them.
 
-    five.py BUILD      RUNS (5) and SECONDS_A_LOAD (2) can be set; BEFORE is another build to compare with; needs root
+    five.py BUILD [ROW...]      RUNS (5), SECONDS_A_LOAD (2) and SHARE (share.py) can be set; BEFORE is another build to
+                                compare with; rows: before, tail, tiny, audit; needs root
 
 Prints a row per promise, separated by tabs: its name, the ratio that counts, "<=" or ">=", what is expected, and all
 ratios in the order in which they were measured. Things that are compared take turns, so that a busy moment hits both.
-Run it on a quiet machine."""
+Run it on a quiet machine, or with SHARE=1."""
 import os
 import shutil
 import socket
@@ -97,11 +98,15 @@ def main():
             return started[-1]
         try:
             now = start(build)
-            if before:
+            rows = sys.argv[2:] or ["before", "tail", "tiny", "audit"]
+            if "before" in rows and before:
                 fresh_before(now, start(before))
-            fresh_tail(now)
-            tiny(now, start(build, "--warm-pool-size", "32"))
-            audit(now, start(build, "--audit=false"))
+            if "tail" in rows:
+                fresh_tail(now)
+            if "tiny" in rows:
+                tiny(now, start(build, "--warm-pool-size", "32"))
+            if "audit" in rows:
+                audit(now, start(build, "--audit=false"))
         finally:
             for b in started:
                 b.process.terminate()

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two builds against each other, in turns: what a change costs.
 
-    pairs.py OLD_BUILD NEW_BUILD      PAIRS (5) and SECONDS_A_LOAD (2) can be set; needs root
+    pairs.py OLD_BUILD NEW_BUILD      PAIRS (5), SECONDS_A_LOAD (2) and SHARE (share.py) can be set; needs root
 
-For each kind of request it prints the median over all pairs of new/old: the median latency with one client, the time
-with 16 clients (the inverse of what was answered a second), and the processor time that one request took in the daemon's
+For each kind of request it prints the median over all pairs of new/old: the median latency with one client, its 99th
+percentile, the time with 16 clients (the inverse of what was answered a second), and the processor time that one request took in the daemon's
 processes and in sandboxes, with what is made ahead for the next one and what is taken apart after it, but without kernel
 threads. The last is the steadiest where other work shares the machine."""
 import json
@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 import urllib.request
+
+import share
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../tests/lib"))
 from masd import below
@@ -29,6 +31,7 @@ PROGRAM = ["/usr/bin/busybox", "true"]
 
 class Build:
     def __init__(self, build, work, number, *flags):
+        share.enter()
         self.build, self.port = os.path.abspath(build), 10000 + os.getpid() % 5000 * 4 + number
         state = os.path.join(work, str(number))
         self.process = subprocess.Popen(
@@ -41,6 +44,8 @@ class Build:
             except OSError:
                 time.sleep(0.05)
         self.id = self.post("/v1/sandboxes", {})["id"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/v1/status", timeout=10) as answer:
+            share.add_sandboxes(json.load(answer)["warden_pid"])
 
     def post(self, path, body):
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode())
@@ -74,9 +79,9 @@ class Build:
 
     def measure(self, path, body):
         before = self.cpu_ns()
-        rate, latency, _ = self.load(path, body, 1)
+        rate, latency, worst = self.load(path, body, 1)
         cpu = (self.cpu_ns() - before) / (rate * SECONDS)
-        return latency, 1 / self.load(path, body, 16)[0], cpu
+        return latency, worst, 1 / self.load(path, body, 16)[0], cpu
 
 
 ROWS = [
@@ -93,7 +98,7 @@ def main():
         plain = [Build(b, work, i) for i, b in enumerate(sys.argv[1:3])]
         pool = [Build(b, work, 2 + i, "--warm-pool-size", "32") for i, b in enumerate(sys.argv[1:3])]
         try:
-            print(f"{'new / old, median of ' + str(PAIRS) + ' pairs':<34} {'latency':>8} {'16 clients':>11} {'cpu':>6}")
+            print(f"{'new / old, median of ' + str(PAIRS) + ' pairs':<34} {'latency':>8} {'99 %':>6} {'16 clients':>11} {'cpu':>6}")
             for name, which, path, body in ROWS:
                 builds = pool if which == "pool" else plain
                 ratios = []
@@ -101,8 +106,8 @@ def main():
                     order = builds if turn % 2 else builds[::-1]
                     result = {b: b.measure(path, body) for b in order}
                     ratios.append([n / o for o, n in zip(result[builds[0]], result[builds[1]])])
-                latency, load, cpu = (statistics.median(column) for column in zip(*ratios))
-                print(f"{name:<34} {latency:8.3f} {load:11.3f} {cpu:6.3f}", flush=True)
+                latency, worst, load, cpu = (statistics.median(column) for column in zip(*ratios))
+                print(f"{name:<34} {latency:8.3f} {worst:6.3f} {load:11.3f} {cpu:6.3f}", flush=True)
         finally:
             for b in plain + pool:
                 b.process.terminate()
