@@ -53,18 +53,13 @@ static int plan_files(const json_t *parameters, const char *root, struct action_
 /* --- tools */
 
 /* Network only for the host of its own URL. */
-static int allow_network(struct action_plan *p, struct error *err)
+static void allow_network(struct action_plan *p, const struct tool_command *command)
 {
-    struct tool_command command = {0};
-    const struct tool *tool = tool_find(p->tool);
-    int r = tool->build(p->args, &command, err);
-    if (r >= 0 && command.host) {
-        char *hosts[] = {command.host, NULL};
+    if (command->host) {
+        char *hosts[] = {command->host, NULL};
         p->policy.allowed_hosts = strv_copy(hosts);
     }
     p->policy.has_network = p->policy.network_enabled = true;
-    tool_command_done(&command);
-    return r;
 }
 
 static int plan_tool(const char *name, const json_t *parameters, struct action_plan *p,
@@ -75,7 +70,13 @@ static int plan_tool(const char *name, const json_t *parameters, struct action_p
     p->tool = p->skill = tool->name;
     p->args = json_deep_copy(parameters);
     p->level = tool->capabilities & (CAPABILITY_UNSAFE | CAPABILITY_FILE) ? RISK_HIGH : RISK_MEDIUM;
-    return tool->capabilities & CAPABILITY_NETWORK ? allow_network(p, err) : 0;
+    /* What cannot run is no question to a person. */
+    struct tool_command command = {0};
+    int r = tool_build(tool, p->args, &command, err);
+    if (r >= 0 && (tool->capabilities & CAPABILITY_NETWORK))
+        allow_network(p, &command);
+    tool_command_done(&command);
+    return r;
 }
 
 static int plan_skill(const char *skill_id, const json_t *parameters, const char *root,

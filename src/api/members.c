@@ -113,7 +113,7 @@ static const struct member mount[] = {{"source"}, {"target"}, {"read_only"}, {0}
 static const struct member network_rule[] = {{"host"},    {"cidr"},  {"ports"}, {"protocol"},
                                              {"methods"}, {"paths"}, {"name"},  {"ask"},
                                              {"for"},     {0}};
-static const struct member network[] = {{"mode"},
+static const struct member network[] = {{"mode", MEMBER_TEXT},
                                         {"allow", MEMBER_LIST, network_rule},
                                         {"deny", MEMBER_LIST, network_rule},
                                         {"cidrs"},
@@ -149,9 +149,9 @@ const struct member body_network[] = {{"allow", MEMBER_LIST, network_rule},
 const struct member body_signal[] = {{"signal"}, {0}};
 const struct member body_resize[] = {{"rows"}, {"cols"}, {0}};
 const struct member body_attach[] = {{"type"}, {"rows"}, {"cols"}, {"signal"}, {0}};
-const struct member body_snapshot[] = {{"name"}, {0}};
-const struct member body_fork[] = {{"count"}, {0}};
-const struct member body_restore[] = {{"snapshot"}, {0}};
+const struct member body_snapshot[] = {{"name", MEMBER_TEXT}, {0}};
+const struct member body_fork[] = {{"count", MEMBER_WHOLE}, {0}};
+const struct member body_restore[] = {{"snapshot", MEMBER_TEXT}, {0}};
 const struct member body_mkdir[] = {{"path"}, {"parents"}, {0}};
 const struct member body_move[] = {{"from"}, {"to"}, {0}};
 const struct member body_pull[] = {{"image"}, {"policy"}, {0}};
@@ -161,10 +161,13 @@ static const struct member quotas[] = {
 const struct member body_key[] = {
     {"name"}, {"roles"}, {"quotas", MEMBER_GUARD, quotas, NULL}, {"expires_in_s"}, {0}};
 const struct member body_traffic[] = {{"name"}, {"port"}, {"expires_in_s"}, {0}};
-const struct member body_traffic_link[] = {{"port"}, {0}};
+const struct member body_traffic_link[] = {{"port", MEMBER_WHOLE}, {0}};
 const struct member body_secret[] = {{"value"}, {"hosts"}, {"header"}, {0}};
-static const struct member session[] = {
-    {"argv_prefix"}, {"rules"}, {"count"}, {"ttl_seconds"}, {0}};
+static const struct member session[] = {{"argv_prefix", MEMBER_TEXTS},
+                                        {"rules", MEMBER_TEXTS},
+                                        {"count", MEMBER_WHOLE},
+                                        {"ttl_seconds", MEMBER_WHOLE},
+                                        {0}};
 const struct member body_decision[] = {
     {"reason"}, {"user_id"}, {"session", MEMBER_GUARD, session, NULL}, {0}};
 

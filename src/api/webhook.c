@@ -173,7 +173,7 @@ struct webhook *webhook_new(const struct webhook_options *o)
     policy_init(&w->policy);
     w->policy.has_network = w->policy.network_enabled = true;
     _cleanup_json_ json_t *args = json_pack("{s:s}", "url", o->config.url);
-    tool_find("http_client")->build(args, &command, &ignored);
+    tool_build(tool_find("http_client"), args, &command, &ignored);
     char *hosts[] = {command.host ? command.host : (char *)"none.invalid", NULL};
     w->policy.allowed_hosts = strv_copy(hosts);
     tool_command_done(&command);

@@ -132,7 +132,7 @@ int json_member_string(const json_t *obj, const char *key, const char **ret, str
 }
 
 /* 1e3 and 5.0 are whole numbers too. -ERANGE: one beyond those that a double holds exactly. */
-static int whole_number(const json_t *v, int64_t *ret)
+int json_whole_number(const json_t *v, int64_t *ret)
 {
     if (json_is_integer(v)) {
         *ret = json_integer_value(v);
@@ -160,7 +160,7 @@ int json_member_int(const json_t *obj, const char *key, int64_t min, int64_t max
     if (!v)
         return 0;
     int64_t n;
-    int r = whole_number(v, &n);
+    int r = json_whole_number(v, &n);
     if (r == -EINVAL)
         return error_field(err, key, "'%s' must be a whole number", key);
     if (r < 0 || n < min || n > max)

@@ -42,6 +42,8 @@ json_t *json_parse_message(const char *data, size_t len, struct error *err);
 int json_member_string(const json_t *obj, const char *key, const char **ret, struct error *err);
 int json_member_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *ret,
                     struct error *err);
+/* 0; -EINVAL for what is no whole number, -ERANGE for one that does not fit. */
+int json_whole_number(const json_t *v, int64_t *ret);
 int json_member_number(const json_t *obj, const char *key, double min, double max, double *ret,
                        struct error *err);
 int json_member_bool(const json_t *obj, const char *key, bool *ret, struct error *err);

@@ -2,16 +2,20 @@
 #include "base/members.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/nearest.h"
 #include "base/strbuf.h"
 
 #define PATH_SIZE 256
+#define MEMBER_TYPES                                                                               \
+    (MEMBER_TEXT | MEMBER_TEXTS | MEMBER_TEXT_MAP | MEMBER_BOOL | MEMBER_WHOLE | MEMBER_DURATION)
 
 const struct member members_none[] = {{0}};
 
@@ -108,17 +112,69 @@ static bool is_guard_word(const char *name)
     return false;
 }
 
+/* Whether every item of an array or member of an object is a string; else name is the first that is
+ * not, with what goes before it in a path. */
+static bool are_texts(const json_t *value, char *name, size_t size)
+{
+    const char *key;
+    size_t i;
+    json_t *item;
+    json_array_foreach((json_t *)value, i, item)
+    {
+        snprintf(name, size, "[%zu]", i);
+        if (!json_is_string(item))
+            return false;
+    }
+    json_object_foreach((json_t *)value, key, item)
+    {
+        snprintf(name, size, ".%.80s", key);
+        if (!json_is_string(item))
+            return false;
+    }
+    return true;
+}
+
+static int refuse_type(const char *path, const char *inside, const char *words, struct error *err)
+{
+    char whole[2 * PATH_SIZE];
+    snprintf(whole, sizeof(whole), "%s%s", path, inside);
+    return error_field(err, whole, "'%s' must be %s", whole, words);
+}
+
 static int check_type(const struct member *m, const json_t *value, const char *path,
                       struct error *err)
 {
+    int64_t n;
+    char name[PATH_SIZE] = "";
+    bool list = (m->flags & MEMBER_TEXTS) || (m->inner && (m->flags & MEMBER_LIST));
+    bool object = (m->flags & MEMBER_TEXT_MAP) || (m->inner && !(m->flags & MEMBER_LIST));
     if (json_is_null(value) || (m->flags & MEMBER_OR_OTHER))
         return 0;
     if ((m->flags & MEMBER_TEXT) && !json_is_string(value))
-        return error_field(err, path, "'%s' must be a string", path);
-    if (m->inner && (m->flags & MEMBER_LIST) && !json_is_array(value))
-        return error_field(err, path, "'%s' must be an array", path);
-    if (m->inner && !(m->flags & MEMBER_LIST) && !json_is_object(value))
-        return error_field(err, path, "'%s' must be an object", path);
+        return refuse_type(path, "", "a string", err);
+    if ((m->flags & MEMBER_BOOL) && !json_is_boolean(value))
+        return refuse_type(path, "", "true or false", err);
+    if ((m->flags & MEMBER_WHOLE) && json_whole_number(value, &n) == -EINVAL)
+        return refuse_type(path, "", "a whole number", err);
+    if ((m->flags & MEMBER_DURATION) && !json_is_number(value) && !json_is_string(value))
+        return refuse_type(path, "", "a number or a duration such as \"30s\"", err);
+    if (list && !json_is_array(value))
+        return refuse_type(path, "", "an array", err);
+    if (object && !json_is_object(value))
+        return refuse_type(path, "", "an object", err);
+    if ((m->flags & (MEMBER_TEXTS | MEMBER_TEXT_MAP)) && !are_texts(value, name, sizeof(name)))
+        return refuse_type(path, name, "a string", err);
+    return 0;
+}
+
+int members_check_types(const json_t *object, const struct member *table, struct error *err)
+{
+    for (; table->name; table++) {
+        const json_t *value = json_object_get(object, table->name);
+        int r = value ? check_type(table, value, table->name, err) : 0;
+        if (r < 0)
+            return r;
+    }
     return 0;
 }
 
@@ -140,6 +196,19 @@ static int check_value(const struct members_check *how, const json_t *value,
     return 0;
 }
 
+/* Another key of the object that means the same member, or NULL. */
+static const char *find_twin(const json_t *object, const char *name)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value)
+    {
+        if (strcmp(key, name) != 0 && is_same(key, name, true))
+            return key;
+    }
+    return NULL;
+}
+
 int members_check(const struct members_check *how, const json_t *object, const struct member *table,
                   const char *path, struct error *err)
 {
@@ -154,11 +223,14 @@ int members_check(const struct members_check *how, const json_t *object, const s
             members_tell(how->ignored, path, name);
             continue;
         }
-        if (!m->inner && !m->find_inner && !(m->flags & MEMBER_TEXT))
+        const char *twin = how->any_case ? find_twin(object, name) : NULL;
+        if (twin)
+            return error_field(err, name, "'%s' has both '%.80s' and '%.80s'", path, name, twin);
+        if (!m->inner && !m->find_inner && !(m->flags & MEMBER_TYPES))
             continue;
         char inner_path[PATH_SIZE];
         snprintf(inner_path, sizeof(inner_path), "%s%s%s", path, *path ? "." : "", name);
-        int r = check_type(m, value, inner_path, err);
+        int r = how->names_only ? 0 : check_type(m, value, inner_path, err);
         if (r < 0)
             return r;
         const struct member *inner = m->find_inner ? m->find_inner(object) : m->inner;
@@ -166,7 +238,8 @@ int members_check(const struct members_check *how, const json_t *object, const s
             continue;
         struct members_check inside = {.ignored = how->ignored,
                                        .guarded = how->guarded || (m->flags & MEMBER_GUARD),
-                                       .any_case = m->flags & MEMBER_ANY_CASE};
+                                       .any_case = m->flags & MEMBER_ANY_CASE,
+                                       .names_only = m->find_inner != NULL};
         r = check_value(&inside, value, inner, inner_path, err);
         if (r < 0)
             return r;

@@ -24,10 +24,17 @@ enum member_flags {
     MEMBER_SWITCH = 8,
     /* inner is of each object of an array. */
     MEMBER_LIST = 16,
-    /* A string, where no handler reads it. */
+    /* A string. */
     MEMBER_TEXT = 32,
     /* May be something else than the object of inner, which its handler then reads. */
     MEMBER_OR_OTHER = 64,
+    /* An array of strings, an object of strings, true or false, a whole number. */
+    MEMBER_TEXTS = 128,
+    MEMBER_TEXT_MAP = 256,
+    MEMBER_BOOL = 512,
+    MEMBER_WHOLE = 1024,
+    /* A number or a text, of which its reader knows the unit. */
+    MEMBER_DURATION = 2048,
 };
 
 /* Tables end with a row without a name. */
@@ -36,7 +43,8 @@ struct member {
     unsigned flags;
     /* The members of the object that it has to be; NULL: the value is the handler's to check. */
     const struct member *inner;
-    /* Instead of inner: found by the object that the member is in. May return NULL. */
+    /* Instead of inner: found by the object that the member is in. May return NULL. What the
+     * members inside are is for the owner of that table to check, with members_check_types(). */
     const struct member *(*find_inner)(const json_t *parent);
 };
 
@@ -49,11 +57,14 @@ struct members_check {
     struct strbuf *ignored;
     bool guarded; /* the object is inside a guard */
     bool any_case;
+    bool names_only; /* what the members are is checked elsewhere */
 };
 /* Checks an object and all that its table says of objects inside. path goes before every name:
  * "" or "policy". The error names the whole path. */
 int members_check(const struct members_check *how, const json_t *object, const struct member *table,
                   const char *path, struct error *err);
+/* Only that the members which the table knows are what it says. */
+int members_check_types(const json_t *object, const struct member *table, struct error *err);
 /* The row of that very name, or NULL. */
 const struct member *members_find(const struct member *table, const char *name);
 /* Appends to what is ignored, as members_check() does. */

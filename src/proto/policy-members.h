@@ -6,16 +6,17 @@
 
 #include "base/members.h"
 
-static const struct member policy_network_members[] = {{"Enabled"}, {"AllowedHosts"}, {0}};
+static const struct member policy_network_members[] = {
+    {"Enabled", MEMBER_BOOL}, {"AllowedHosts", MEMBER_TEXTS}, {0}};
 static const struct member policy_members[] = {
-    {"AllowedTools"},  {"AllowedCaps"},
-    {"Workdir"},       {"AllowedPaths"},
-    {"EnvWhitelist"},  {"Network", MEMBER_ANY_CASE, policy_network_members, NULL},
-    {"Timeout"},       {"MemoryLimit"},
-    {"MaxConcurrent"}, {0},
+    {"AllowedTools", MEMBER_TEXTS},  {"AllowedCaps", MEMBER_TEXTS},
+    {"Workdir", MEMBER_TEXT},        {"AllowedPaths", MEMBER_TEXTS},
+    {"EnvWhitelist", MEMBER_TEXTS},  {"Network", MEMBER_ANY_CASE, policy_network_members, NULL},
+    {"Timeout", MEMBER_DURATION},    {"MemoryLimit", MEMBER_WHOLE},
+    {"MaxConcurrent", MEMBER_WHOLE}, {0},
 };
 
-/* Every member of a policy is known, or err names the one that is not. */
+/* Every member of a policy is known and what it should be, or err names the one that is not. */
 static inline int policy_members_check(const json_t *policy, struct error *err)
 {
     static const struct members_check how = {.guarded = true, .any_case = true};

@@ -322,7 +322,7 @@ static int call_prepare(const struct tool_options *o, const struct tool *tool,
     const struct sandbox_policy *own = own_policy(req);
     spec_copy(&p->spec, o->default_spec);
     p->timeout_ms = min_set(o->max_timeout_ms, own ? own->timeout_ms : 0);
-    int r = tool->build(args, &p->command, err);
+    int r = tool_build(tool, args, &p->command, err);
     if (r < 0)
         return r;
     if (own)

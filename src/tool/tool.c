@@ -159,16 +159,23 @@ static int build_code(const json_t *args, struct tool_command *ret, struct error
     return tool_build_code(language, code, ret, err);
 }
 
-static const struct member args_calculator[] = {{"expression"}, {0}};
-static const struct member args_file_system[] = {{"action"}, {"path"},      {"content"},
-                                                 {"append"}, {"recursive"}, {0}};
-static const struct member args_http_client[] = {{"method"}, {"url"},     {"headers"},
-                                                 {"body"},   {"timeout"}, {0}};
-static const struct member args_fetch[] = {{"url"}, {"format"}, {"timeout"}, {0}};
-static const struct member args_web_search[] = {
-    {"query"}, {"max_results"}, {"language"}, {"timeout"}, {0}};
-static const struct member args_shell[] = {{"command"}, {"argv"}, {0}};
-static const struct member args_code[] = {{"language"}, {"code"}, {0}};
+static const struct member args_calculator[] = {{"expression", MEMBER_TEXT}, {0}};
+static const struct member args_file_system[] = {
+    {"action", MEMBER_TEXT}, {"path", MEMBER_TEXT},      {"content", MEMBER_TEXT},
+    {"append", MEMBER_BOOL}, {"recursive", MEMBER_BOOL}, {0}};
+/* A body may be any JSON. */
+static const struct member args_http_client[] = {{"method", MEMBER_TEXT},      {"url", MEMBER_TEXT},
+                                                 {"headers", MEMBER_TEXT_MAP}, {"body"},
+                                                 {"timeout", MEMBER_DURATION}, {0}};
+static const struct member args_fetch[] = {
+    {"url", MEMBER_TEXT}, {"format", MEMBER_TEXT}, {"timeout", MEMBER_DURATION}, {0}};
+static const struct member args_web_search[] = {{"query", MEMBER_TEXT},
+                                                {"max_results", MEMBER_WHOLE},
+                                                {"language", MEMBER_TEXT},
+                                                {"timeout", MEMBER_DURATION},
+                                                {0}};
+static const struct member args_shell[] = {{"command", MEMBER_TEXT}, {"argv", MEMBER_TEXTS}, {0}};
+static const struct member args_code[] = {{"language", MEMBER_TEXT}, {"code", MEMBER_TEXT}, {0}};
 
 const struct tool tools[] = {
     {"calculator", 0, TOOL_IN_RUNNER, "arithmetic", build_calculator, args_calculator},
@@ -193,6 +200,13 @@ const struct tool *tool_find(const char *name)
         if (strcmp(tools[i].name, name) == 0)
             return &tools[i];
     return NULL;
+}
+
+int tool_build(const struct tool *tool, const json_t *args, struct tool_command *ret,
+               struct error *err)
+{
+    int r = members_check_types(args, tool->args, err);
+    return r < 0 ? r : tool->build(args, ret, err);
 }
 
 void tool_command_done(struct tool_command *c)

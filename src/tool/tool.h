@@ -38,7 +38,7 @@ struct tool {
     unsigned capabilities; /* enum capability */
     enum tool_place place;
     const char *summary;
-    /* args is an object, never NULL. */
+    /* args is an object, never NULL, and its members have their types: see tool_build(). */
     int (*build)(const json_t *args, struct tool_command *ret, struct error *err);
     const struct member *args; /* that it knows */
 };
@@ -46,6 +46,10 @@ struct tool {
 extern const struct tool tools[];
 extern const size_t n_tools;
 const struct tool *tool_find(const char *name);
+/* What the arguments mean, or why they mean nothing. Also where it fails, *ret is the caller's to
+ * give to tool_command_done(). */
+int tool_build(const struct tool *tool, const json_t *args, struct tool_command *ret,
+               struct error *err);
 void tool_command_done(struct tool_command *c);
 /* argv (and for a long program a file) that runs code in a language. */
 int tool_build_code(const char *language, const char *code, struct tool_command *ret,

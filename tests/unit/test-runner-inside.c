@@ -304,7 +304,32 @@ static void test_lines(const char *binary)
                  "{\"id\":\"c4\",\"tool\":\"shell\",\"args\":{\"command\":\"true\"},"
                  "\"policy\":{\"Timeout\":%s}}\n",
                  unread[i]);
-        ok(line_answer(fd, line, "'Timeout' is neither"), "a timeout that is none: %s", unread[i]);
+        ok(line_answer(fd, line, i < 5 ? "'Timeout' is neither" : "'policy.Timeout' must be"),
+           "a timeout that is none: %s", unread[i]);
+    }
+    static const char *const wrong[][2] = {
+        {"\"AllowedTools\":5", "'policy.AllowedTools' must be an array"},
+        {"\"AllowedTools\":{\"a\":\"b\"}", "'policy.AllowedTools' must be an array"},
+        {"\"allowed_tools\":[5]", "'policy.allowed_tools[0]' must be a string"},
+        {"\"AllowedPaths\":\"/tmp\"", "'policy.AllowedPaths' must be an array"},
+        {"\"AllowedPaths\":[\"/tmp\",[]]", "'policy.AllowedPaths[1]' must be a string"},
+        {"\"Workdir\":[\"/tmp\"]", "'policy.Workdir' must be a string"},
+        {"\"AllowedCaps\":true", "'policy.AllowedCaps' must be an array"},
+        {"\"EnvWhitelist\":1", "'policy.EnvWhitelist' must be an array"},
+        {"\"Network\":false", "'policy.Network' must be an object"},
+        {"\"Network\":{\"enabled\":0}", "'policy.Network.enabled' must be true or false"},
+        {"\"Network\":{\"AllowedHosts\":{}}", "'policy.Network.AllowedHosts' must be an array"},
+        {"\"MemoryLimit\":\"1\"", "'policy.MemoryLimit' must be a whole number"},
+        {"\"MaxConcurrent\":1.5", "'policy.MaxConcurrent' must be a whole number"},
+        {"\"AllowedTools\":[],\"allowed_tools\":[\"fetch\"]", "'policy' has both"},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char line[256];
+        snprintf(line, sizeof(line),
+                 "{\"id\":\"c4\",\"tool\":\"shell\",\"args\":{\"command\":\"true\"},"
+                 "\"policy\":{%s}}\n",
+                 wrong[i][0]);
+        ok(line_answer(fd, line, wrong[i][1]), "a policy that is none: %s", wrong[i][0]);
     }
     ok(line_answer(fd,
                    "{\"id\":\"c5\",\"tool\":\"code\",\"args\":{\"language\":\"bash\",\"code\":"
