@@ -180,7 +180,7 @@ static void reconnect(bool hello)
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(4096);
     strbuf_append(&b, FRAME_PREFACE, FRAME_PREFACE_SIZE);
     if (hello)
-        msg_hello_format(&b, 0, &(struct msg_hello){PROTO_VERSION, ++generation});
+        msg_hello_format(&b, 0, &(struct msg_hello){PROTO_VERSION, ++generation, 0});
     send_bytes(b.data, b.len);
     turn();
 }

@@ -12,9 +12,10 @@
  *
  * Flow control and loss: every byte of a stream has an offset. A sender keeps bytes until they are
  * acknowledged and has at most the window unacknowledged. The control plane acknowledges output
- * only once it is in the journal. A connection belongs to one control-plane generation: a new one
- * starts with HELLO, the runner drops the old connection, answers HELLO_OK and one STATE per exec
- * it still remembers; ACKs from the control plane then say from which offset to send again.
+ * only once it is in the journal. A connection belongs to one control-plane generation, which may
+ * make several, one after the other. A new one starts with HELLO: where that is not older than the
+ * one before, the runner drops the old connection, answers HELLO_OK and one STATE per exec it still
+ * remembers; ACKs from the control plane then say from which offset to send again.
  *
  * Neither side trusts the other: anything malformed is -EPROTO and ends the connection. */
 #pragma once

@@ -211,7 +211,6 @@ static int emit_frame(struct strbuf *out, uint8_t type, uint32_t stream, const s
         return 0;                                                                                  \
     }
 
-DEFINE_FIXED(hello, HELLO)
 DEFINE_BYTES(stdin, STDIN)
 DEFINE_FIXED(stdin_close, STDIN_CLOSE)
 DEFINE_FIXED(signal, SIGNAL)
@@ -261,6 +260,30 @@ int msg_open_parse(const uint8_t *payload, size_t len, struct msg_open *ret)
 }
 
 /* Features are left out where there are none, as a runner from before them does. */
+int msg_hello_format(struct strbuf *out, uint32_t stream, const struct msg_hello *m)
+{
+    struct writer w = {.len = 0};
+    HELLO_FIELDS(PUT)
+    if (m->attempt)
+        put_u32(&w, m->attempt);
+    return emit_frame(out, MSG_HELLO, stream, &w, NULL, 0);
+}
+
+int msg_hello_parse(const uint8_t *payload, size_t len, struct msg_hello *ret)
+{
+    struct reader r = {payload, payload + len, false};
+    struct msg_hello m = {.attempt = 0};
+    HELLO_FIELDS(GET)
+    if (r.p != r.end) {
+        m.attempt = get_u32(&r);
+        r.bad |= !m.attempt;
+    }
+    if (get_end(&r) < 0)
+        return -EPROTO;
+    *ret = m;
+    return 0;
+}
+
 int msg_hello_ok_format(struct strbuf *out, uint32_t stream, const struct msg_hello_ok *m)
 {
     struct writer w = {.len = 0};

@@ -16,7 +16,12 @@ struct strbuf;
 struct msg_hello {
     uint32_t version;
     uint64_t generation;
+    /* Which connection of its generation this is, where connections may break: of two, the runner
+     * keeps the higher. 0 is the first, and is not sent: a runner from before there were others
+     * does not know it. */
+    uint32_t attempt;
 };
+#define MSG_HELLO_MAX 16 /* bytes of its payload */
 
 enum spawn_flags {
     SPAWN_STDIN = 1,      /* stdin is a pipe fed by MSG_STDIN; otherwise /dev/null */

@@ -78,6 +78,7 @@ struct sandbox {
     struct list node, idle_node, dirty_node, retired_node, expiring_node;
     struct list lost_node;   /* in manager->lost while its connection is being made again */
     int64_t lost_ms;         /* since when; 0: it is not */
+    uint32_t attempt;        /* how often it was reached again in this generation */
     int64_t ask_again_ms;    /* when the runtime is asked for another one at the latest */
     int64_t breaks_since_ms; /* the minute in which n_breaks connections ended */
     uint32_t n_breaks;

@@ -172,7 +172,7 @@ void sandbox_take_connection(void *data, int runner_fd)
         return;
     }
     runner_close(steal_ptr(sb->runner));
-    sb->runner = runner_new(o->loop, runner_fd, sb->turn, &exec_runner_events, sb);
+    sb->runner = runner_new(o->loop, runner_fd, sb->turn, ++sb->attempt, &exec_runner_events, sb);
     if (sb->spec.network && sandbox_shares_kernel(sb))
         runner_accept_sockets(sb->runner);
     runner_flush(sb->runner);

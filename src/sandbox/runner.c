@@ -409,7 +409,7 @@ static void set_cut(struct runner *r)
     cut_after++;
 }
 
-struct runner *runner_new(uv_loop_t *loop, int fd, uint64_t generation,
+struct runner *runner_new(uv_loop_t *loop, int fd, uint64_t generation, uint32_t attempt,
                           const struct runner_events *events, void *data)
 {
     struct runner *r = new0(struct runner);
@@ -426,7 +426,8 @@ struct runner *runner_new(uv_loop_t *loop, int fd, uint64_t generation,
     r->poll.data = r;
     uv_poll_start(&r->poll, UV_READABLE, on_poll);
     strbuf_append(&r->out, FRAME_PREFACE, FRAME_PREFACE_SIZE);
-    struct msg_hello hello = {.version = PROTO_VERSION, .generation = generation};
+    struct msg_hello hello = {
+        .version = PROTO_VERSION, .generation = generation, .attempt = attempt};
     msg_hello_format(&r->out, 0, &hello);
     return r;
 }

@@ -36,8 +36,8 @@ struct runner_events {
 };
 
 /* Takes fd. Sends the preface and HELLO at once; frames may follow without waiting for the answer.
- */
-struct runner *runner_new(uv_loop_t *loop, int fd, uint64_t generation,
+ * attempt counts the connections of this generation to one runner, from 0. */
+struct runner *runner_new(uv_loop_t *loop, int fd, uint64_t generation, uint32_t attempt,
                           const struct runner_events *events, void *data);
 void runner_close(struct runner *r); /* NULL is fine; no event comes afterwards */
 /* What it can do (enum runner_features); 0 until on_resumed. */

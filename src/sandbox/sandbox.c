@@ -354,7 +354,7 @@ static void on_runtime_started(void *data, int runner_fd, const struct effective
         interceptor_new(sb);
     if (sb->ops->generation)
         sandbox_set_turn(sb, sb->ops->generation(sb->instance));
-    sb->runner = runner_new(m->options.loop, runner_fd, sb->turn, &exec_runner_events, sb);
+    sb->runner = runner_new(m->options.loop, runner_fd, sb->turn, 0, &exec_runner_events, sb);
     if (sb->spec.network && sandbox_shares_kernel(sb))
         runner_accept_sockets(sb->runner);
     free(steal_ptr(sb->spec.snapshot));

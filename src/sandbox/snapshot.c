@@ -498,7 +498,9 @@ static void on_back(void *data, const struct error *err, uint64_t bytes, int run
         sandbox_unref(sb);
         return;
     }
-    sb->runner = runner_new(o->loop, runner_fd, sb->turn, &exec_runner_events, sb);
+    if (sb->attempt) /* so that it is not older than what the snapshot has seen */
+        sb->attempt++;
+    sb->runner = runner_new(o->loop, runner_fd, sb->turn, sb->attempt, &exec_runner_events, sb);
     runner_flush(sb->runner);
     sandbox_unref(sb);
 }

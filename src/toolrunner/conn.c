@@ -322,7 +322,8 @@ void conn_adopt(struct runner *r, int fd, const void *data, size_t len)
     conn_drop(r);
     struct conn *c = &r->conn;
     epoll_watch_init(&c->watch, fd, on_conn_ready);
-    strbuf_append(&c->out, FRAME_PREFACE, FRAME_PREFACE_SIZE);
+    if (!len)
+        strbuf_append(&c->out, FRAME_PREFACE, FRAME_PREFACE_SIZE);
     c->urgent = true;
     epoll_watch_set(&r->loop, &c->watch, EPOLLIN);
     strbuf_append(&c->in, data, len);

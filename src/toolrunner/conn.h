@@ -35,7 +35,8 @@ struct conn {
 };
 
 void conn_init(struct conn *c);
-/* Takes fd. data are bytes that were read from it already. */
+/* Takes fd, in place of the connection before. data are bytes that were read from it already, after
+ * our preface was sent; none: neither was. */
 void conn_adopt(struct runner *r, int fd, const void *data, size_t len);
 void conn_drop(struct runner *r);
 /* A whole frame with a descriptor, past what is queued: that has to be sent first, because a

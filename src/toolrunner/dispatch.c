@@ -16,14 +16,22 @@ static uint32_t features_of(const struct runner *r)
     return RUNNER_CONNECTS | (own_proxy ? RUNNER_OWN_PROXY : 0);
 }
 
+bool runner_accepts(const struct runner *r, const struct msg_hello *m)
+{
+    bool newer = m->generation > r->generation;
+    bool same = m->generation == r->generation && m->attempt >= r->attempt;
+    return m->version == PROTO_VERSION && (newer || same);
+}
+
 static int on_hello(struct runner *r, const struct frame *f)
 {
     struct msg_hello m;
     if (msg_hello_parse(f->payload, f->length, &m) < 0 || r->conn.hello_seen)
         return -EPROTO;
-    if (m.version != PROTO_VERSION || m.generation < r->generation)
+    if (!runner_accepts(r, &m))
         return -EPROTO;
     r->generation = m.generation;
+    r->attempt = m.attempt;
     r->conn.hello_seen = true;
     uint32_t known = exec_count_known(r);
     conn_send(&r->conn, hello_ok, 0, .version = PROTO_VERSION, .generation = m.generation,
@@ -121,7 +129,7 @@ static const struct handler {
     int (*handle)(struct runner *r, const struct frame *f);
     const char *why; /* it was refused */
 } handlers[] = {
-    {MSG_HELLO, on_hello, "HELLO out of place, of another version or of an older generation"},
+    {MSG_HELLO, on_hello, "HELLO out of place, of another version or of an older connection"},
     {MSG_SPAWN, on_spawn, "malformed SPAWN"},
     {MSG_STDIN, on_stdin, "STDIN malformed, with a gap or past its window"},
     {MSG_STDIN_CLOSE, on_stdin_close, "malformed STDIN_CLOSE"},

@@ -110,7 +110,7 @@ static void on_channel_ready(struct epoll_watch *w, uint32_t ready)
     if (fds[0] >= 0 && byte == CHANNEL_CLIENT[0])
         listener_take(&r->listener, fds[0]);
     else if (fds[0] >= 0)
-        conn_adopt(r, fds[0], NULL, 0); /* closes the old one */
+        newcomers_take(&r->newcomers, fds[0]);
     r->spare_fd = fcntl(r->null_fd, F_DUPFD_CLOEXEC, 3);
 }
 
@@ -268,6 +268,7 @@ void runner_init_state(struct runner *r, const struct runner_config *config)
     epoll_timer_init(&r->shutdown, on_shutdown_over);
     conn_init(&r->conn);
     ports_init(&r->ports, r);
+    newcomers_init(&r->newcomers, r);
     list_init(&r->gateway.own);
     epoll_watch_init(&r->channel, -1, on_channel_ready);
     epoll_watch_init(&r->listener.watch, -1, NULL);
@@ -327,6 +328,7 @@ void runner_done(struct runner *r)
 {
     if (!r->config.pid1)
         descendants_kill();
+    newcomers_done(&r->newcomers);
     conn_drop(r);
     exec_free_all(r);
     exec_free_sinks(r);

@@ -22,6 +22,7 @@
 #include "toolrunner/dial.h"
 #include "toolrunner/gateway.h"
 #include "toolrunner/listen.h"
+#include "toolrunner/newcomer.h"
 #include "toolrunner/port.h"
 #include "toolrunner/spawn.h"
 
@@ -61,12 +62,14 @@ struct runner {
     struct gateway gateway;
     struct ports ports;
     struct listener listener;
+    struct newcomers newcomers;
     struct dialer dialer;
     struct epoll_watch signals, channel;
     struct epoll_timer shutdown;
     int null_fd;
     int spare_fd;        /* given up for a new connection when there is no other descriptor left */
-    uint64_t generation; /* the newest that said HELLO */
+    uint64_t generation; /* the newest that said HELLO, */
+    uint32_t attempt;    /* and which of its connections */
     bool childless;      /* while ends are reported: wait() has said that no process is left */
     bool stop;
 };
@@ -82,5 +85,7 @@ void runner_done(struct runner *r);
  * fast as they are collected, and the control plane must be heard meanwhile. */
 #define RUNNER_REAP_MAX 256
 void runner_reap(struct runner *r);
+/* Whether a connection with this HELLO may take the place of the one in use. */
+bool runner_accepts(const struct runner *r, const struct msg_hello *m);
 /* The connection ended: without a way to another one the runner ends too. */
 void runner_on_disconnect(struct runner *r);

@@ -62,6 +62,7 @@ static inline void peer_take(struct peer *p, int fd)
     p->fd = fd;
     p->eof = p->preface = p->hello_ok = p->goodbye = false;
     p->n_states = 0;
+    p->attempt++;
     strbuf_reset(&p->in);
     strbuf_reset(&p->out);
     peer_hello(p, 1);

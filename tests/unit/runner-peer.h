@@ -55,7 +55,7 @@ struct peer {
     struct strbuf in, out;
     bool preface, hello_ok, eof, goodbye, no_acks;
     char goodbye_text[128];
-    uint32_t n_states;
+    uint32_t n_states, attempt;
     uint64_t next_request;
     uint32_t next_stream;
     bool gap; /* an OUTPUT did not continue its stream */
@@ -77,7 +77,7 @@ static inline void peer_flush(struct peer *p)
 static inline void peer_hello(struct peer *p, uint64_t generation)
 {
     strbuf_append(&p->out, FRAME_PREFACE, FRAME_PREFACE_SIZE);
-    msg_hello_format(&p->out, 0, &(struct msg_hello){PROTO_VERSION, generation});
+    msg_hello_format(&p->out, 0, &(struct msg_hello){PROTO_VERSION, generation, p->attempt});
     peer_flush(p);
 }
 

@@ -27,8 +27,9 @@
 static void test_fixed(void)
 {
     const size_t sizeof_tail = 0;
-    struct msg_hello h = {1, 0x1122334455667788}, h2;
-    ok(ROUND_TRIP(hello, HELLO, &h, &h2) && h2.version == 1 && h2.generation == h.generation,
+    struct msg_hello h = {1, 0x1122334455667788, 0}, h2;
+    ok(ROUND_TRIP(hello, HELLO, &h, &h2) && h2.version == 1 && h2.generation == h.generation &&
+           h2.attempt == 0,
        "hello");
     struct msg_signal s = {9, SIGTERM, 1500}, s2;
     ok(ROUND_TRIP(signal, SIGNAL, &s, &s2) && s2.request_id == 9 && s2.signo == SIGTERM &&
@@ -99,6 +100,27 @@ static void test_refused(void)
     text[14] = 0;
     ok(msg_spawn_failed_parse(text, 16, &f) == -EPROTO, "bytes after the string");
     ok(msg_spawn_failed_parse(text, 15, &f) == 0 && !strcmp(f.stage, "xy"), "string");
+}
+
+/* A runner from before connections were counted knows no number. */
+static void test_attempts(void)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(4096);
+    struct msg_hello m = {PROTO_VERSION, 7, 0}, got;
+    struct frame f;
+    ok(msg_hello_format(&b, 0, &m) == 0 &&
+           frame_parse((uint8_t *)b.data, b.len, &f) == (int)b.len && f.length == 12,
+       "the first hello of a generation is as it always was");
+    strbuf_reset(&b);
+    m.attempt = 3;
+    ok(msg_hello_format(&b, 0, &m) == 0 &&
+           frame_parse((uint8_t *)b.data, b.len, &f) == (int)b.len && f.length == MSG_HELLO_MAX &&
+           msg_hello_parse(f.payload, f.length, &got) == 0 && got.attempt == 3 &&
+           got.generation == 7,
+       "a later one has its number");
+    uint8_t zero[MSG_HELLO_MAX] = {0};
+    ok(msg_hello_parse(zero, MSG_HELLO_MAX, &got) == -EPROTO, "which is not 0");
+    ok(msg_hello_parse(zero, MSG_HELLO_MAX - 2, &got) == -EPROTO, "half of it is refused");
 }
 
 /* A runner from before there were features says none. */
@@ -196,6 +218,7 @@ int main(void)
     test_fixed();
     test_bytes();
     test_refused();
+    test_attempts();
     test_features();
     test_spawn();
     test_spawn_limits();

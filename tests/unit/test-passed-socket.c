@@ -156,7 +156,7 @@ static struct seen run_peer(bool accepts, bool take, const struct strbuf *frames
         fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (uv_loop_init(&loop) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         exit(1);
-    s.runner = runner_new(&loop, pair[0], 7, &events, &s);
+    s.runner = runner_new(&loop, pair[0], 7, 0, &events, &s);
     if (accepts)
         runner_accept_sockets(s.runner);
     strbuf_append(&hello, FRAME_PREFACE, FRAME_PREFACE_SIZE);

@@ -115,7 +115,7 @@ int main(void)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return 1;
     uv_loop_init(&loop);
-    sb.runner = runner_new(&loop, pair[0], 1, &none, &sb);
+    sb.runner = runner_new(&loop, pair[0], 1, 0, &none, &sb);
     test_input_before_the_queue();
     test_an_end_that_is_not_on_record();
     test_a_runner_that_leaves_in_a_loop();

@@ -334,6 +334,40 @@ static void test_reconnect_silent(struct peer *p, uint64_t generation)
        "kept output and EXIT again without an ACK");
 }
 
+/* A connection that was made before the present one and arrives after it: one that says nothing,
+ * and one whose HELLO comes late. */
+static void test_late(struct peer *p, uint64_t generation)
+{
+    static struct peer late;
+    int silent[2], conn[2];
+    assert(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, silent));
+    assert(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, conn));
+    late = (struct peer){.fd = conn[0], .channel = -1, .attempt = 1};
+    strbuf_init(&late.in, 1 << 20);
+    strbuf_init(&late.out, 8 << 20);
+    p->attempt = 2;
+    peer_reconnect(p, generation);
+    ok(peer_wait(p, p->hello_ok), "the second connection of a generation");
+    assert(fd_send_msg(p->channel, "c", 1, &silent[1], 1) == 1);
+    assert(fd_send_msg(p->channel, "c", 1, &conn[1], 1) == 1);
+    close(silent[1]);
+    close(conn[1]);
+    struct peer_exec *e = peer_shell(p, "echo still here");
+    ok(peer_out_is(e, 1, "still here\n"), "one that says nothing does not take its place");
+    peer_hello(&late, generation);
+    ok(peer_wait(&late, late.eof) && late.goodbye && !late.hello_ok,
+       "the first one of that generation is sent away: %s", late.goodbye_text);
+    e = peer_shell(p, "echo and still");
+    ok(peer_out_is(e, 1, "and still\n") && !p->eof, "the second one goes on");
+    p->attempt = 0;
+    peer_reconnect(p, generation + 1);
+    ok(peer_wait(p, p->hello_ok), "the next generation counts from its beginning");
+    close(silent[0]);
+    close(late.fd);
+    strbuf_done(&late.in);
+    strbuf_done(&late.out);
+}
+
 static void expect_goodbye(struct peer *p, uint64_t *generation, const char *what,
                            const void *bytes, size_t len)
 {
@@ -352,7 +386,7 @@ static void test_malformed(struct peer *p, uint64_t generation)
     msg_started_format(&b, 1, &(struct msg_started){1, 1});
     expect_goodbye(p, &generation, "a frame of the wrong direction", b.data, b.len);
     strbuf_reset(&b);
-    msg_hello_format(&b, 0, &(struct msg_hello){PROTO_VERSION, generation});
+    msg_hello_format(&b, 0, &(struct msg_hello){PROTO_VERSION, generation, 0});
     expect_goodbye(p, &generation, "a second HELLO", b.data, b.len);
     struct msg_spawn m = peer_spawn_message(p, (const char *[]){"sleep", "1", NULL});
     m.flags = SPAWN_STDIN;
@@ -441,7 +475,8 @@ int main(int argc, char **argv)
     test_limits(&p);
     test_reconnect(&p);
     test_reconnect_silent(&p, 100);
-    test_malformed(&p, 101);
+    test_late(&p, 101);
+    test_malformed(&p, 103);
     struct peer_exec *e = peer_shell(&p, "setsid sleep 300 >/dev/null 2>&1 & echo $!");
     ok(peer_exited_with(e, 0), "a background process of its own session");
     pid_t left = (pid_t)atoi(e->out[0].data);

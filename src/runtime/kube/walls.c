@@ -223,7 +223,7 @@ static void format_question(struct walls_question *q, uint64_t generation)
                               .tag = "",
                               .pins = ""};
     strbuf_append(&q->out, FRAME_PREFACE, FRAME_PREFACE_SIZE);
-    msg_hello_format(&q->out, 0, &(struct msg_hello){PROTO_VERSION, generation});
+    msg_hello_format(&q->out, 0, &(struct msg_hello){PROTO_VERSION, generation, 0});
     msg_spawn_format(&q->out, q->first | STREAM_QUESTION, &spawn);
 }
 
