@@ -4,9 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -19,18 +16,6 @@ struct way {
     size_t begin, end;
     char bytes[WAY_SIZE];
 };
-
-static int door_connect(const char *path)
-{
-    struct sockaddr_un sun = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof(sun.sun_path))
-        return -ENAMETOOLONG;
-    memcpy(sun.sun_path, path, strlen(path) + 1);
-    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (const struct sockaddr *)&sun, sizeof(sun)) < 0)
-        return -errno;
-    return fd_steal(&fd);
-}
 
 /* Bytes moved, 0 at the end, or -errno with -EAGAIN for nothing to do. */
 static ssize_t way_fill(struct way *w)
@@ -67,7 +52,7 @@ int link_attach(const char *door_path, const char **ret_what)
 {
     static struct way in, out;
     *ret_what = "connect to the link";
-    _cleanup_close_ int fd = door_connect(door_path);
+    _cleanup_close_ int fd = link_connect_door(door_path);
     if (fd < 0)
         return fd;
     in = (struct way){.from = STDIN_FILENO, .to = fd};

@@ -31,5 +31,7 @@ struct link_options {
 
 /* Serves until the runner is gone. 0, or -errno with *ret_what naming the step that failed. */
 int link_serve(const struct link_options *o, const char **ret_what);
+/* A connection to the link at its door, which it hands to the runner; or -errno. */
+int link_connect_door(const char *path);
 /* Copies standard input to the runner and the runner to standard output, until either ends. */
 int link_attach(const char *door_path, const char **ret_what);

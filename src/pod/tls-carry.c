@@ -4,13 +4,11 @@
 #include <openssl/err.h>
 #include <poll.h>
 #include <stdbool.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "net/pin.h"
+#include "pod/link.h"
 #include "pod/tls.h"
 
 #define BUFFER_SIZE 16384 /* of a TLS record */
@@ -26,18 +24,6 @@ struct carry {
     struct buffer in, out;       /* from the network, and to it */
     short net_wants, door_wants; /* what the next poll() waits for */
 };
-
-static int door_connect(const char *path)
-{
-    struct sockaddr_un sun = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof(sun.sun_path))
-        return -ENAMETOOLONG;
-    memcpy(sun.sun_path, path, strlen(path) + 1);
-    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (const struct sockaddr *)&sun, sizeof(sun)) < 0)
-        return -errno;
-    return fd_steal(&fd);
-}
 
 /* Whether to go on: n > 0 bytes were moved, or the connection waits for the network. */
 static bool carry_ssl_goes_on(struct carry *c, int n)
@@ -125,7 +111,7 @@ int tls_carry(struct ssl_ctx_st *ctx, int fd, const struct tls_options *o)
     c.ssl = pin_connection_new(ctx, fd, o->peer);
     if (!c.ssl || SSL_accept(c.ssl) != 1)
         return -EPROTO;
-    c.door = door_connect(o->door_path);
+    c.door = link_connect_door(o->door_path);
     if (c.door < 0 || SSL_write(c.ssl, &open, 1) != 1)
         return -ENOTCONN;
     alarm(0);
