@@ -38,6 +38,7 @@ struct kube_direct {
     struct strbuf out;
     bool paused, blocked, reaping;
     bool wants_write; /* of the network, besides what is in out */
+    bool asked;       /* at the last look, the other side had not acknowledged what was sent */
     size_t n_open;
     char why[160]; /* of a failure before the first turn of the loop */
 };
@@ -143,14 +144,19 @@ static bool direct_connected(struct kube_direct *d)
 }
 
 /* Probes go out while the connection is idle, and what was sent is acknowledged: so either way the
- * last acknowledgement is recent. */
-static void direct_watch_silence(struct kube_direct *d)
+ * last acknowledgement is recent. Only where the other side takes nothing and its window is full,
+ * the kernel asks at intervals that grow to two minutes. So silence is also that something was sent
+ * since the last acknowledgement, at this look and at the one before: data, or two questions, since
+ * one may be lost, and one that comes soon after another is not answered. */
+static bool direct_is_silent(struct kube_direct *d)
 {
     struct tcp_info info = {0};
     socklen_t size = sizeof(info);
-    if (getsockopt(d->fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
-        info.tcpi_last_ack_recv > d->silence_ms)
-        direct_finish(d, "the pod is silent");
+    if (getsockopt(d->fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
+        return false;
+    bool was_asked = d->asked;
+    d->asked = info.tcpi_probes > 1 || info.tcpi_last_data_sent < info.tcpi_last_ack_recv;
+    return info.tcpi_last_ack_recv > d->silence_ms && was_asked && d->asked;
 }
 
 static void direct_is_open(struct kube_direct *d)
@@ -253,10 +259,10 @@ static void direct_pump(struct kube_direct *d)
 static void on_direct_time(void *data)
 {
     struct kube_direct *d = data;
-    if (d->state == DIRECT_OPEN)
-        direct_watch_silence(d);
-    else
+    if (d->state != DIRECT_OPEN)
         direct_finish(d, "the pod did not answer in time");
+    else if (direct_is_silent(d))
+        direct_finish(d, "the pod is silent");
 }
 
 static int direct_socket(const struct kube_direct_options *o)

@@ -6,7 +6,8 @@
  * side may still be refused on the other. A peer that falls silent without closing is noticed by
  * the kernel's own acknowledgements, which a healthy one sends even when it has nothing to say and
  * when it takes nothing: idle connections are probed, and without an acknowledgement for silence_ms
- * it is over. */
+ * it is over. One whose window is full is asked less and less often, and is over when that has no
+ * answer. */
 #pragma once
 
 #include <stdbool.h>

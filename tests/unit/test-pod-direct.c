@@ -24,6 +24,8 @@
 #define SILENCE_MS     3000
 #define TRIES          10
 #define FLOOD          24
+#define FLOOD_BYTES    (16 << 20)
+#define UNKNOWN_STREAM 0x7ffffff1
 #define READ_SIZE      16384
 #define HANDSHAKE_CUTS 40
 
@@ -33,6 +35,7 @@ static char link_program[112], tls_program[112], runner_program[112], key_path[1
 static int own_ns = -1, pod_ns = -1;
 static struct kube_identity identity, other_identity;
 static uint8_t link_pin[PIN_SIZE];
+static uint32_t silence_ms = SILENCE_MS;
 
 /* --- two namespaces */
 
@@ -199,7 +202,7 @@ static void way_run(int fd, int report, const struct kube_identity *who, const u
 {
     static struct way_in w;
     struct kube_direct_options o = {
-        .address = address, .port = port, .open_ms = OPEN_MS, .silence_ms = SILENCE_MS};
+        .address = address, .port = port, .open_ms = OPEN_MS, .silence_ms = silence_ms};
     memcpy(o.pin, pin, PIN_SIZE);
     w.fd = fd;
     uv_loop_init(&w.loop);
@@ -478,6 +481,48 @@ static void check_silence(struct peer *p)
     ok(works, "once it is back, so is the way in");
 }
 
+/* Frames of which a runner takes no notice, until there is no room for more. */
+static pid_t flood_start(int fd)
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(FLOOD_BYTES);
+    while (b.len < FLOOD_BYTES - FRAME_HEADER_SIZE)
+        frame_append(&b, MSG_FORGET, UNKNOWN_STREAM, NULL, 0);
+    _exit(fd_write_all(fd, b.data, b.len) < 0);
+}
+
+/* A sandbox that takes nothing for a while: its window is full, and the kernel asks at intervals
+ * that grow. A network that loses the questions is noticed all the same. */
+static void check_full_window(struct peer *p, pid_t runner)
+{
+    char why[160];
+    silence_ms = 1000;
+    struct way w = peer_enter(p);
+    ok(peer_wait(p, p->hello_ok), "a connection");
+    kill(runner, SIGSTOP);
+    pid_t flood = flood_start(p->fd);
+    sleep(6); /* the kernel's questions are then further apart than what counts as silence */
+    ok(waitpid(w.pid, NULL, WNOHANG) == 0, "a runner that takes nothing is not a silent network");
+    kill(runner, SIGCONT);
+    struct peer_exec *e = NULL;
+    bool taken = end_of(flood) == 0;
+    if (taken)
+        e = peer_shell(p, "echo the same");
+    ok(taken && peer_out_is(e, 1, "the same\n"), "it goes on when it takes again");
+    kill(runner, SIGSTOP);
+    flood = flood_start(p->fd);
+    usleep(500000);
+    assert(run_shell(pod_ns, "ip link set p0 down") == 0);
+    ok(way_end(&w, why) == 0 && strstr(why, "silent"), "without a network it ends: %s", why);
+    assert(run_shell(pod_ns, "ip link set p0 up") == 0);
+    kill(runner, SIGCONT);
+    end_of(flood);
+    silence_ms = SILENCE_MS;
+}
+
 /* --- the whole */
 
 static void check_replaced(struct peer *p, pid_t tls)
@@ -534,6 +579,7 @@ static void check_pod(void)
     check_strangers(&p);
     check_cut_handshakes(&p, listener);
     check_cut_streams(&p, listener);
+    check_full_window(&p, runner);
     check_silence(&p);
     check_replaced(&p, tls);
     kill(link, SIGKILL);
