@@ -6,7 +6,7 @@
  * There are two carriers. `exec` is one held exec through the API server, and works wherever that
  * is reached. `direct` is TLS to the pod's own address, where the settings name a port for it; a
  * pod that does not answer there is reached by exec, too, so that a firewall in between or a key
- * that was lost costs time, and not the sandbox.
+ * that was lost costs time once, and not the sandbox.
  *
  * A control plane that leaves while the link takes nothing is seen at once, but what it sent before
  * is delivered first. Until the link takes it, the socket is not polled: a hang-up is reported in
@@ -301,6 +301,7 @@ static void carrier_start_exec(struct carrier *c)
 
 static void carrier_use_exec(struct carrier *c, const char *why)
 {
+    route_bar(c->broker, c->id);
     log_info("a sandbox is not reached directly, and so by exec id=%s: %s", c->id, why);
     carrier_start_exec(c);
 }
@@ -357,7 +358,7 @@ static void carrier_look_up(struct carrier *c)
 static void carrier_connect(struct carrier *c)
 {
     const struct route *known = route_find(c->broker, c->id);
-    if (!c->broker->o.identity) {
+    if (!c->broker->o.identity || route_is_barred(c->broker, c->id)) {
         carrier_start_exec(c);
     } else if (known) {
         c->was_known = true;

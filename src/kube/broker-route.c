@@ -4,11 +4,13 @@
  * connection that has its certificate: nothing in the pod's network can say otherwise.
  *
  * What was found is kept, so that a lost stream comes back while the API server is away. It is
- * forgotten where it fails: a pod that was made anew has another address and another key. */
+ * forgotten where it fails: a pod that was made anew has another address and another key. Where
+ * that fails as well, it is remembered, so that the next streams do not wait for it. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/strbuf.h"
@@ -19,7 +21,8 @@
 #include "kube/route.h"
 
 #define LOOK_UP_MS 10000
-#define LOG_BYTES  "256" /* of the log; the line has some 90 bytes */
+#define BARRED_MS  300000 /* a firewall between us is rarely opened */
+#define LOG_BYTES  "256"  /* of the log; the line has some 90 bytes */
 
 struct route_lookup {
     struct kube_broker *broker;
@@ -32,7 +35,14 @@ struct route_lookup {
 
 const struct route *route_find(const struct kube_broker *b, const char *id)
 {
-    return b->routes ? map_find(b->routes, id) : NULL;
+    const struct route *r = b->routes ? map_find(b->routes, id) : NULL;
+    return r && !r->barred_until_ms ? r : NULL;
+}
+
+bool route_is_barred(const struct kube_broker *b, const char *id)
+{
+    const struct route *r = b->routes ? map_find(b->routes, id) : NULL;
+    return r && r->barred_until_ms > clock_mono_ms();
 }
 
 void route_forget(struct kube_broker *b, const char *id)
@@ -61,6 +71,11 @@ static void route_keep(struct kube_broker *b, const char *id, const struct route
     struct route *r = new0(struct route);
     *r = *found;
     free(map_put(b->routes, id, r));
+}
+
+void route_bar(struct kube_broker *b, const char *id)
+{
+    route_keep(b, id, &(struct route){.barred_until_ms = clock_mono_ms() + BARRED_MS});
 }
 
 void route_cancel(struct route_lookup *l)

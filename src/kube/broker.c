@@ -20,6 +20,7 @@
 #include "kube/manifest.h"
 #include "kube/pod.h"
 #include "kube/query.h"
+#include "kube/route.h"
 #include "kube/watch.h"
 
 #define CALL_MS        15000
@@ -334,6 +335,7 @@ static void on_pod_change(void *data, const struct kube_event *event)
             }
             map_remove(b->pods, r.id);
             known_pod_free(p);
+            route_forget(b, r.id);
         }
     } else {
         if (!p) {

@@ -24,6 +24,7 @@
 #include "kube/ceiling.h"
 #include "kube/client.h"
 #include "kube/direct.h"
+#include "kube/route.h"
 #include "kube/manifest.h"
 #include "proto/kube.h"
 #include "tests/unit/kube-exchange.h"
@@ -667,11 +668,14 @@ static void check_direct(struct kube_broker *b, struct kube_ceiling *ceiling)
     while (pthread_tryjoin_np(e.thread, NULL) != 0) /* which ends with the streams */
         uv_run(&loop, UV_RUN_NOWAIT);
     expect_exec("a link that has gone", 1);
-    expect_exec("a link that does not come back", 1);
+    expect_exec("a link that does not come back, which is remembered", 0);
+    route_forget(b, "own");
     snprintf(cluster.link_line, sizeof(cluster.link_line), "mas-link 1 sha256:00\n");
     expect_exec("a log without a fingerprint", 1);
+    route_forget(b, "own");
     snprintf(cluster.link_line, sizeof(cluster.link_line), "no end of the line");
     expect_exec("a log without a line", 1);
+    route_forget(b, "own");
     cluster.link_line[0] = 0;
     expect_exec("a pod without an address", 1);
     while (b->n_carriers)
