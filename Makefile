@@ -2,7 +2,7 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run format format-check tidy coverage image image-base image-link check check-containers check-guest check-mcp check-clients check-egress check-egress-full check-microvm check-microvm-full check-kube kube-tools check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
+.PHONY: all demo run format format-check tidy coverage image image-base image-link check check-containers check-guest check-mcp check-clients check-egress check-egress-full check-microvm check-microvm-full check-kube check-kube-full kube-tools check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
     asan clean deps-build deps-test deps-bench deps-egress deps-containers deps-distros deps-guest deps-microvm deb deps-deb deps-image deps-tidy deps-coverage
 
 all: deps-build
@@ -61,6 +61,10 @@ check-microvm-full: deps-microvm deps-egress deps-guest all
 # only. One skip before kube-tools was run.
 check-kube: deps-test all
 	@scripts/check-kube.sh $(BUILD)
+
+# The same with the cases that take longer than a usual run has.
+check-kube-full: deps-test all
+	@scripts/check-kube.sh $(BUILD) full
 
 # The programs of that cluster, from Debian and the Go module registry: an hour, once, outside the clone, by version.
 # TOOLS="etcd kube-apiserver" are those that check-kube needs.

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # mas-kube against a real API server and etcd, and pods by a real kubelet and containerd: each script of tests/kube has
 # servers of its own in namespaces of its own, and nothing is left on the host. Needs root, and the programs that `make kube-tools` makes once; without them it is one
-# skip. Ends with one line: N passed, N failed[, N skipped]. Usage: check-kube.sh BUILD; KUBE is a list of scripts.
+# skip. Ends with one line: N passed, N failed[, N skipped]. Usage: check-kube.sh BUILD [full]; KUBE is a list of scripts.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 BUILD=$(cd "$1" && pwd) || exit 1
 export BUILD
+[ "${2:-}" = full ] && export MAS_KUBE_FULL=1
 tools=$(scripts/kube-tools.sh --where) || exit 1
 # A program that does not match its sum was cut short or changed: it is not run.
 for name in etcd kube-apiserver; do

@@ -26,6 +26,8 @@ struct api_config {
     bool async_exec;  /* the sbx API's default */
     char *skill_root; /* of the host's, for the filesystem skill; NULL: a workspace */
     char *cache_mode, *cache_hostpath, *volume_mode;
+    char *cache_pvc_storage_class, *cache_pvc_access_mode; /* of cache_mode pvc */
+    uint64_t cache_pvc_bytes;
     size_t max_body_bytes, max_upload_bytes;
     uint64_t exec_timeout_ms, exec_max_timeout_ms; /* 0 if there is none */
     size_t max_exec_list;

@@ -11,56 +11,13 @@
 #include "gateway/gateway-client.h"
 #include "api/stream.h"
 #include "api/view.h"
+#include "api/volume-json.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "tool/run.h"
 
 /* --- create */
-
-static int refuse_member(struct error *err, const char *field, const char *why)
-{
-    return error_unsupported(err, field, "'%s': %s", field, why);
-}
-
-/* Fields that only a cluster can mean. */
-static int check_cluster_fields(const json_t *body, struct error *err)
-{
-    static const char *const fields[] = {"cache_pvc_size", "cache_pvc_storage_class",
-                                         "cache_pvc_access_mode"};
-    const char *volume = NULL;
-    int r = json_member_string(body, "volume_mode", &volume, err);
-    if (r < 0)
-        return r;
-    if (volume && *volume && strcmp(volume, "emptydir") != 0)
-        return refuse_member(err, "volume_mode", "only 'emptydir' exists on this runtime");
-    for (size_t i = 0; i < ELEMENTS(fields); i++) {
-        const char *value = NULL;
-        r = json_member_string(body, fields[i], &value, err);
-        if (r < 0)
-            return r;
-        if (value && *value)
-            return refuse_member(err, fields[i], "volume claims exist only on a cluster");
-    }
-    return 0;
-}
-
-static int parse_cache(const struct services *o, const json_t *body, struct spec *s,
-                       struct error *err)
-{
-    const char *mode = o->config.cache_mode;
-    int r = json_member_string(body, "cache_mode", &mode, err);
-    if (r < 0)
-        return r;
-    if (!mode || !*mode || strcmp(mode, "emptydir") == 0)
-        return 0;
-    if (strcmp(mode, "hostpath") != 0)
-        return refuse_member(err, "cache_mode",
-                             "only 'emptydir' and 'hostpath' exist on this runtime");
-    s->mounts[s->n_mounts++] =
-        (struct spec_mount){xstrdup(o->config.cache_hostpath), xstrdup("/cache"), false};
-    return 0;
-}
 
 static void push_env(struct spec *s, char *entry)
 {
@@ -143,8 +100,8 @@ static int parse_create(struct api_request *req, struct spec *s, const char **re
         *ret_name = NULL;
     if (*ret_name && (r = sandbox_name_check(*ret_name, err)) < 0)
         return r;
-    if ((r = check_cluster_fields(body, err)) < 0 || (r = parse_image(body, s, err)) < 0 ||
-        (r = parse_cache(req->services, body, s, err)) < 0 ||
+    if ((r = parse_image(body, s, err)) < 0 ||
+        (r = volume_json_parse(&req->services->config, body, s, err)) < 0 ||
         (r = spec_json_limits(body, s, err)) < 0 || (r = parse_hosts(body, s, err)) < 0)
         return r;
     r = json_member_strv(body, "command", EXEC_WORDS_MAX, ret_command, err);

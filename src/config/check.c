@@ -249,13 +249,26 @@ static void apply_quantities(struct config *c, struct config_problems *p)
     }
 }
 
+/* Where sandboxes are pods, the name of their image is the cluster's to look up, not ours. */
+static void apply_image(struct config *c, struct config_problems *p)
+{
+    if (strcmp(c->runtime, "kube") != 0 || !c->image)
+        return;
+    if (c->kube.image)
+        config_error(p, "image and kube_image are both set; on runtime 'kube' they mean the same");
+    free(c->kube.image);
+    c->kube.image = steal_ptr(c->image);
+}
+
 /* What a broker would refuse every order for. */
 static void check_kube(const struct config *c, struct config_problems *p)
 {
-    static const char *const needs[] = {
-        "kube_context",         "kube_direct_port",     "kube_exec_plugins", "kube_home",
-        "kube_image",           "kube_images",          "kube_link_image",   "kube_runtime_classes",
-        "kube_storage_classes", "kube_unproven_network"};
+    static const char *const needs[] = {"kube_context",         "kube_direct_port",
+                                        "kube_exec_plugins",    "kube_home",
+                                        "kube_image",           "kube_images",
+                                        "kube_link_image",      "kube_runtime_classes",
+                                        "kube_storage_classes", "kube_unproven_network",
+                                        "kube_hostpath"};
     const struct kube_config *k = &c->kube;
     if (k->config_file && k->in_cluster)
         config_error(p, "kube_config and kube_in_cluster: only one of them says how the cluster is "
@@ -271,13 +284,26 @@ static void check_kube(const struct config *c, struct config_problems *p)
             config_warn(p, "%s has no effect without kube_config or kube_in_cluster", needs[i]);
 }
 
+/* A sandbox that asks for a smaller limit has a smaller request; a default that can never be met is
+ * a mistake. */
+static void check_requests(const struct config *c, struct config_problems *p)
+{
+    const struct limits *l = &c->default_limits;
+    if (l->cpu_millicores && c->kube.cpu_request_millicores > l->cpu_millicores)
+        config_error(p, "cpu_request: it is more than cpu_limit");
+    if (l->memory_bytes && c->kube.memory_request_bytes > l->memory_bytes)
+        config_error(p, "mem_request: it is more than mem_limit");
+}
+
 static void check_cluster(const struct config *c, struct config_problems *p)
 {
     check_kube(c, p);
-    if (strcmp(c->api.volume_mode, "pvc") == 0)
+    bool kube = strcmp(c->runtime, "kube") == 0;
+    if (strcmp(c->api.volume_mode, "pvc") == 0 && !kube)
         config_error(p, "volume_mode: pvc needs the kube runtime");
-    if (strcmp(c->api.cache_mode, "pvc") == 0)
+    if (strcmp(c->api.cache_mode, "pvc") == 0 && !kube)
         config_error(p, "cache_mode: pvc needs the kube runtime");
+    check_requests(c, p);
     if (strcmp(c->stream_mode, "sidecar") == 0)
         config_error(p, "stream_mode: sidecar needs the kube runtime");
     if (c->pool.max && c->pool.min > c->pool.max)
@@ -287,7 +313,7 @@ static void check_cluster(const struct config *c, struct config_problems *p)
                                             "cache_pvc_access_mode", "stream_sidecar_image",
                                             "stream_endpoint",       "stream_events_dir",
                                             "warm_control_namespace"};
-    for (size_t i = 0; i < ELEMENTS(kube_only); i++)
+    for (size_t i = 0; i < ELEMENTS(kube_only) && !kube; i++)
         if (config_origin(c, kube_only[i]) != ORIGIN_DEFAULT)
             config_warn(p, "%s has no effect on runtime '%s'", kube_only[i], c->runtime);
 }
@@ -322,6 +348,11 @@ static void check_cache(const struct config *c, struct config_problems *p)
 {
     if (strcmp(c->api.cache_mode, "hostpath") != 0)
         return;
+    if (strcmp(c->runtime, "kube") == 0) {
+        if (!c->kube.host_path)
+            config_error(p, "cache_mode: hostpath needs kube_hostpath: true on runtime 'kube'");
+        return;
+    }
     for (char **v = c->mounts_allow; v && *v; v++)
         if (is_below(c->api.cache_hostpath, *v))
             return;
@@ -343,6 +374,7 @@ void config_check(struct config *c, struct config_problems *p)
     check_listen(c, p);
     check_runtime(c, p);
     apply_quantities(c, p);
+    apply_image(c, p);
     check_limits(c, p);
     check_cluster(c, p);
     check_audit(c, p);

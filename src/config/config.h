@@ -126,10 +126,9 @@ struct config {
     struct kube_config kube;
 
     /* the sbx API's cluster settings */
-    char *cache_pvc_size, *cache_pvc_storage_class, *cache_pvc_access_mode;
     char *warm_control_namespace;
-    uint32_t cpu_request_millicores, cpu_limit_millicores;
-    uint64_t mem_request, mem_limit;
+    uint32_t cpu_limit_millicores;
+    uint64_t mem_limit;
     char *stream_mode, *stream_sidecar_image, *stream_endpoint, *stream_events_dir;
 
     uint8_t origin[CONFIG_KEYS_MAX]; /* enum config_origin, by index in the table */

@@ -377,6 +377,8 @@ static struct cluster *make_cluster(struct control *k)
                                 .generation = k->ctx->generations_before + k->ctx->generation,
                                 .home = c->kube.home ? c->kube.home : c->kube.instance,
                                 .image = c->kube.image,
+                                .cpu_request_millicores = c->kube.cpu_request_millicores,
+                                .memory_request_bytes = c->kube.memory_request_bytes,
                                 .unproven_network = c->kube.unproven_network,
                                 .start_ms = most_ms - most_ms / 10};
     return o.sock < 0 ? NULL : cluster_new(&o);

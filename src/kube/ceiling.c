@@ -35,6 +35,7 @@ static const struct {
     {"disk_bytes", AS_LARGE, offsetof(struct kube_ceiling, disk_bytes)},
     {"direct_port", AS_NUMBER, offsetof(struct kube_ceiling, direct_port)},
     {"direct_from", AS_TEXT, offsetof(struct kube_ceiling, direct_from)},
+    {"host_path", AS_TEXT, offsetof(struct kube_ceiling, host_path)},
     {"node_disk", AS_BOOL, offsetof(struct kube_ceiling, node_disk)},
     {"own_users", AS_BOOL, offsetof(struct kube_ceiling, own_users)},
     {"writable_root", AS_BOOL, offsetof(struct kube_ceiling, writable_root)},
@@ -146,6 +147,8 @@ static int check_whole(const struct kube_ceiling *c, struct error *err)
         return error_set(err, ERROR_INVALID, 0,
                          "the range of user ids starts from 1000 on and has "
                          "at least 2");
+    if (c->host_path && c->host_path[0] != '/')
+        return error_set(err, ERROR_INVALID, 0, "the directory of nodes is a whole path");
     if (c->direct_port && (c->direct_port < 1024 || c->direct_port > 65535))
         return error_set(err, ERROR_INVALID, 0, "the port of links is from 1024 to 65535");
     if (c->direct_port && (!c->direct_from || !kube_label_is_valid(c->direct_from, 63)))
@@ -204,11 +207,14 @@ static int check_volume(const struct kube_ceiling *c, const char *name,
         return refuse_beyond_ceiling(err, "the size of", name);
     if (v->volume == KUBE_VOLUME_NODE && !c->node_disk)
         return refuse_beyond_ceiling(err, "a volume on the node's disk for", name);
+    if (v->volume == KUBE_VOLUME_HOST && !c->host_path)
+        return refuse_beyond_ceiling(err, "a directory of the node's for", name);
     if (v->volume != KUBE_VOLUME_CLAIM)
         return 0;
     return is_listed(c->storage_classes, v->storage_class[0] ? v->storage_class : "default")
                ? 0
-               : refuse_beyond_ceiling(err, "the storage class", v->storage_class);
+               : refuse_beyond_ceiling(err, "the storage class",
+                                       v->storage_class[0] ? v->storage_class : "default");
 }
 
 static int check_networks(const struct kube_ceiling *c, const struct kube_order *o,

@@ -25,6 +25,7 @@ struct kube_ceiling {
     uint32_t cpu_millicores;
     uint64_t memory_bytes, disk_bytes; /* of one volume */
     bool node_disk;                    /* volumes on the node's disk, whose size only evicts */
+    char *host_path;                   /* of nodes, what /cache may be; NULL: nothing of theirs */
     bool own_users;                    /* hostUsers: false may be asked for */
     bool writable_root;
     /* Of the direct carrier: where links listen (0: nowhere), the namespace from which they may be

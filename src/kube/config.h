@@ -22,6 +22,10 @@ struct kube_config {
     uint32_t uid_first, uid_count;
     uint64_t disk_bytes;
     bool node_disk, own_users, writable_root;
+    bool host_path; /* the ceiling's host_path is cache_hostpath */
+    /* The runtime's: what pods ask their node for; 0: their limits. */
+    uint32_t cpu_request_millicores;
+    uint64_t memory_request_bytes;
     bool unproven_network; /* the runtime's: pods run although their network wall is not proven */
 };
 

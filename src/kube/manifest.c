@@ -90,10 +90,12 @@ static json_t *make_labels(enum kube_object object, const struct kube_ceiling *c
     json_t *labels = json_pack("{s:s, s:s, s:s}", LABEL_MANAGED, MANAGED_BY, LABEL_INSTANCE,
                                c->instance, LABEL_ID, o->id);
     bool pooled = o->flags & KUBE_POOL_MEMBER;
+    /* No other profile lets a directory of the node's in. All else that is restricted is said of
+     * each container, and the admission policy that we ship demands it. */
+    const char *profile = o->cache.volume == KUBE_VOLUME_HOST ? "privileged" : "restricted";
     if (object == KUBE_OBJECT_NAMESPACE) {
-        json_object_set_new(labels, "pod-security.kubernetes.io/enforce",
-                            json_string("restricted"));
-        json_object_set_new(labels, "pod-security.kubernetes.io/warn", json_string("restricted"));
+        json_object_set_new(labels, "pod-security.kubernetes.io/enforce", json_string(profile));
+        json_object_set_new(labels, "pod-security.kubernetes.io/warn", json_string(profile));
     }
     if (object != KUBE_OBJECT_POD && object != KUBE_OBJECT_NAMESPACE)
         return labels;
@@ -259,20 +261,24 @@ static json_t *make_empty(const char *name, uint64_t bytes, bool memory)
     return json_pack("{s:s, s:o}", "name", name, "emptyDir", empty);
 }
 
-static json_t *make_volume(const char *name, const struct kube_volume_order *v)
+static json_t *make_volume(const char *name, const struct kube_ceiling *c,
+                           const struct kube_volume_order *v)
 {
+    if (v->volume == KUBE_VOLUME_HOST)
+        return json_pack("{s:s, s:{s:s, s:s}}", "name", name, "hostPath", "path", c->host_path,
+                         "type", "Directory");
     if (is_claim(v))
         return json_pack("{s:s, s:{s:s}}", "name", name, "persistentVolumeClaim", "claimName",
                          name);
     return make_empty(name, v->bytes, v->volume == KUBE_VOLUME_MEMORY);
 }
 
-static json_t *make_volumes(const struct kube_order *o)
+static json_t *make_volumes(const struct kube_ceiling *c, const struct kube_order *o)
 {
     return json_pack(
         "[o, o, o, o, o, o, o]", make_empty("runner", RUNNER_BYTES, true),
         make_empty("channel", CHANNEL_BYTES, true), make_empty("door", CHANNEL_BYTES, true),
-        make_volume("workspace", &o->workspace), make_volume("cache", &o->cache),
+        make_volume("workspace", c, &o->workspace), make_volume("cache", c, &o->cache),
         make_empty("tmp", o->tmp_bytes, true), make_empty("home", o->home_bytes, true));
 }
 
@@ -391,7 +397,7 @@ static void fill_pod(json_t *out, const struct kube_ceiling *c, const struct kub
         "serviceAccountName", objects[KUBE_OBJECT_ACCOUNT].name, "terminationGracePeriodSeconds",
         GRACE_S, "hostname", o->id, "tolerations", make_tolerations(), "securityContext",
         "runAsNonRoot", 1, "runAsUser", uid, "runAsGroup", uid, "fsGroup", uid, "seccompProfile",
-        "type", "RuntimeDefault", "volumes", make_volumes(o), "initContainers",
+        "type", "RuntimeDefault", "volumes", make_volumes(c, o), "initContainers",
         make_init_containers(c, o), "containers", make_sandbox_container(c, o));
     if (o->n_ranges == 0) { /* names go through the gateway, over the runner's connection */
         json_object_set_new(spec, "dnsPolicy", json_string("None"));

@@ -55,6 +55,7 @@ enum kube_volume {
     KUBE_VOLUME_MEMORY, /* emptyDir in memory: its size is a wall */
     KUBE_VOLUME_NODE,   /* emptyDir on the node's disk: its size only evicts */
     KUBE_VOLUME_CLAIM,  /* a PersistentVolumeClaim of its own */
+    KUBE_VOLUME_HOST,   /* of /cache: the node's directory that the ceiling names */
     _KUBE_VOLUME_MAX,
 };
 

@@ -43,6 +43,7 @@ static const char *const mechanism_names[] = {
     [MECHANISM_UID_HOST] = "host uids",
     [MECHANISM_VM] = "virtual machine",
     [MECHANISM_NFTABLES] = "nftables",
+    [MECHANISM_CLAIM] = "volume claim",
 };
 static_assert(sizeof(mechanism_names) / sizeof(mechanism_names[0]) == _MECHANISM_MAX,
               "a name for every mechanism");

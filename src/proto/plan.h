@@ -86,6 +86,7 @@ enum mechanism {
     MECHANISM_UID_HOST,   /* no user namespace: the tool on a uid of the range, the runner on 0 */
     MECHANISM_VM,         /* a machine of the sandbox's own, with a kernel of its own */
     MECHANISM_NFTABLES,   /* a network by address, through mas-net */
+    MECHANISM_CLAIM,      /* volumes of a cluster, each no larger than was ordered */
     _MECHANISM_MAX,
 };
 

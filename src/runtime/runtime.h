@@ -111,6 +111,7 @@ struct runtime_ops {
     bool has_addresses;             /* and by address (spec.cidrs) */
     bool connections_break;         /* a lost connection is no dead sandbox: reconnect() */
     bool lives_elsewhere;           /* the warden does not know which live: adopt() finds out */
+    bool has_volumes;               /* its sandboxes may have spec.workspace and spec.cache */
     bool has_own_images;            /* names of images are passed on to what runs them */
     const struct warden_kind *kind; /* of what the warden builds (warden-instance.h); or NULL */
     void (*probe)(const struct runtime_ops *ops, const struct runtime_host *host,

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "proto/plan.h"
+#include "runtime/volume.h"
 
 #define SPEC_MOUNTS_MAX PLAN_MOUNTS_MAX
 
@@ -43,6 +44,7 @@ struct spec {
     char **inject;  /* with intercept: names of the secrets */
     char **intercept_hosts; /* of these, as rules of the gateway's (sandbox/intercept.c) */
     char **denied_hosts;    /* with network: those that it may not, although hosts names them */
+    struct volume workspace, cache; /* what /workspace and /cache are kept on */
     char *snapshot; /* it is a copy of what is kept by this name (runtime_ops.save), or NULL */
 };
 

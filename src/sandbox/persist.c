@@ -48,6 +48,13 @@ static json_t *format_strings(char *const *v, size_t max_bytes)
     return list;
 }
 
+static json_t *format_volume(const struct volume *v)
+{
+    return json_pack("{s:s, s:s, s:I, s:s}", "mode", volume_mode_name(v->mode), "access",
+                     volume_access_name(v->access), "bytes", (json_int_t)v->bytes, "class",
+                     v->storage_class);
+}
+
 json_t *persist_spec_format(const struct spec *s)
 {
     json_t *mounts = json_array();
@@ -78,6 +85,10 @@ json_t *persist_spec_format(const struct spec *s)
         json_object_set_new(o, "lent", format_strings(s->lent, SIZE_MAX));
     if (spec_has_addresses(s) && !s->network)
         json_object_set_new(o, "denied", format_strings(s->denied_hosts, SIZE_MAX));
+    if (s->workspace.mode != VOLUME_EMPTY)
+        json_object_set_new(o, "workspace", format_volume(&s->workspace));
+    if (s->cache.mode != VOLUME_EMPTY)
+        json_object_set_new(o, "cache", format_volume(&s->cache));
     if (s->image)
         json_object_set_new(
             o, "image",
@@ -168,6 +179,28 @@ static int parse_intercept(const json_t *obj, struct spec *s, struct error *err)
     return r < 0 ? r : json_member_strv(o, "hosts", ARGV_MAX, &s->intercept_hosts, err);
 }
 
+static int parse_volume(const json_t *obj, const char *key, struct volume *v, struct error *err)
+{
+    json_t *o = NULL;
+    const char *mode = "", *access = "", *class = "";
+    int r = json_member_object(obj, key, &o, err);
+    if (r <= 0)
+        return r;
+    r = json_member_string(o, "mode", &mode, err);
+    r = r < 0 ? r : json_member_string(o, "access", &access, err);
+    r = r < 0 ? r : json_member_string(o, "class", &class, err);
+    if (r < 0)
+        return r;
+    int m = volume_mode_parse(mode), a = volume_access_parse(access);
+    if (m < 0 || a < 0 || strlen(class) >= sizeof(v->storage_class))
+        return error_set(err, ERROR_INTERNAL, 0, "a stored spec has a %s that is none", key);
+    *v = (struct volume){.mode = (enum volume_mode)m,
+                         .access = (enum volume_access)a,
+                         .bytes = member_number(o, "bytes")};
+    strcpy(v->storage_class, class);
+    return 0;
+}
+
 int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
 {
     const char *runtime = NULL, *workdir = NULL;
@@ -186,6 +219,10 @@ int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
         r = parse_network(obj, &s, err);
     if (r >= 0)
         r = parse_intercept(obj, &s, err);
+    if (r >= 0)
+        r = parse_volume(obj, "workspace", &s.workspace, err);
+    if (r >= 0)
+        r = parse_volume(obj, "cache", &s.cache, err);
     if (r >= 0)
         r = json_member_strv(obj, "cidrs", ARGV_MAX, &s.cidrs, err);
     if (r >= 0)

@@ -132,8 +132,10 @@ static bool pool_member_fits(const struct sandbox *sb, const struct spec *want)
 {
     const struct spec *have = &sb->spec;
     if (strcmp(have->runtime, want->runtime) != 0 || want->n_mounts || want->workdir ||
-        want->snapshot || want->tool_net || spec_has_network(want) || want->intercept ||
-        !same_image(have, want) || memcmp(&have->limits, &want->limits, sizeof(have->limits)) != 0)
+        memcmp(&have->workspace, &want->workspace, sizeof(want->workspace)) != 0 ||
+        memcmp(&have->cache, &want->cache, sizeof(want->cache)) != 0 || want->snapshot ||
+        want->tool_net || spec_has_network(want) || want->intercept || !same_image(have, want) ||
+        memcmp(&have->limits, &want->limits, sizeof(have->limits)) != 0)
         return false;
     for (int w = 0; w < _WALL_MAX; w++)
         if (want->asked[w] && !want->accept_weaker[w] && !sb->effective.by[w])

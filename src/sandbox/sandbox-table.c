@@ -244,7 +244,7 @@ struct manager_storage manager_storage(const struct manager *m)
         storage.free_bytes = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
     list_for_each(sb, &m->all, struct sandbox, node) {
         const struct effective *e = &sb->effective;
-        if (e->by[WALL_DISK] && !e->disk_in_memory)
+        if (e->by[WALL_DISK] && !e->disk_in_memory && !sb->ops->lives_elsewhere)
             storage.promised_bytes += e->limits.disk_bytes;
     }
     return storage;

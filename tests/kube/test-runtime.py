@@ -119,12 +119,67 @@ def ordinary():
         check(sb.id not in spaces(), "the namespace is gone when the deletion is answered")
 
 
-@test("the sbx API over kube: the id is the namespace, the pod is called sandbox, deleting is legal while it is made")
+def storage(*names):
+    """A class that is the cluster's own, and a volume of it for each name, all on the node."""
+    cluster.make("/apis/storage.k8s.io/v1/storageclasses", {
+        "metadata": {"name": "manual", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "provisioner": "kubernetes.io/no-provisioner"})
+    for name in names:
+        os.mkdir(f"{HOME}/{name}")
+        os.chmod(f"{HOME}/{name}", 0o777)
+        cluster.make("/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": {
+            "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "manual", "hostPath": {"path": f"{HOME}/{name}"}}})
+
+
+def run_b(daemon, sandbox, line):
+    a = daemon.post(f"/sandboxes/{sandbox}/exec", {"command": ["sh", "-c", line], "async": False}, timeout=180)
+    equal((a.status, a.json.get("exit_code")), (200, 0), a)
+    return a.json["stdout"]
+
+
+PVC = {"cache_mode": "pvc"}
+REFUSED_VOLUMES = (
+    ({"volume_mode": "floppy"}, 400, "'volume_mode': there is no volume 'floppy'"),
+    ({"volume_mode": "hostpath"}, 400, "'volume_mode' is 'emptydir' or 'pvc'"),
+    ({"cache_mode": "floppy"}, 400, "'cache_mode': there is no volume 'floppy'"),
+    ({"cache_pvc_size": "1Gi"}, 400, "'cache_pvc_size' is of a claim"),
+    (dict(PVC, cache_pvc_size="1Qi"), 400, "'cache_pvc_size': '1Qi' is no size"),
+    (dict(PVC, cache_pvc_access_mode="Never"), 400, "'cache_pvc_access_mode': there is no mode 'Never'"),
+    (dict(PVC, cache_pvc_size="11Gi"), 403, "the size of '/cache' is beyond what the operator allows"),
+    (dict(PVC, cache_pvc_storage_class="fast"), 403, "the storage class 'fast' is beyond what the operator allows"),
+    ({"cache_mode": "hostpath"}, 403, "a directory of the node's for '/cache' is beyond what the operator allows"))
+
+
+def check_volumes(daemon, sandbox):
+    """Claims as they were asked for, the operator's requests and limits, and what is written is on the volumes."""
+    claims = {c["metadata"]["name"]: c["spec"] for c in cluster.get(f"/api/v1/namespaces/{sandbox}/persistentvolumeclaims")["items"]}
+    equal({n: (int(c["resources"]["requests"]["storage"]), c["storageClassName"], c["accessModes"]) for n, c in claims.items()},
+          {"workspace": (10 << 30, "manual", ["ReadWriteOnce"]), "cache": (1 << 30, "manual", ["ReadWriteOnce"])}, claims)
+    container = pod_of(sandbox)["spec"]["containers"][0]
+    equal(container["resources"], {"limits": {"cpu": "1", "memory": str(128 << 20)}, "requests": {"cpu": "50m", "memory": str(64 << 20)}},
+          container)
+    equal(run_b(daemon, sandbox, "echo w >/workspace/w && echo c >/cache/c && echo $FROM_OPERATOR"), "yes\n", "its environment")
+    equal(sorted(read(f"{HOME}/{place}/{name}") for place in ("first", "second") for name in os.listdir(f"{HOME}/{place}")),
+          ["c\n", "w\n"], "both are on their volumes")
+    equal(daemon.get(f"/v1/sandboxes/{sandbox}").json["effective"]["disk"], None, "a volume that is larger than its claim is no wall")
+
+
+@test("the sbx API over kube: the id is the namespace, the pod is called sandbox, volumes, requests, deleting while it is made")
 def contract_b():
-    with Daemon(*FLAGS, "--kube-instance", "second", "--kube-unproven-network", runtime="kube") as b:
+    storage("first", "second")
+    flags = FLAGS + ["--kube-instance", "second", "--kube-unproven-network", "--kube-storage-classes", "default,manual", "--cpu-request",
+                     "50m", "--mem-request", "64Mi", "--mem-limit", "128Mi"]
+    with Daemon(*flags, runtime="kube", env={"SANDBOX_ENV_FROM_OPERATOR": "yes"}) as b:
         wait_for(lambda: runtime_report(b)["available"], "the cluster is there")
-        a = b.post("/sandboxes", {"id": "mine"}, timeout=180)
+        for body, status, words in REFUSED_VOLUMES:
+            a = b.post("/sandboxes", body, timeout=180)
+            check(a.status == status and words in a.json["error"], f"{body}: {a}")
+        equal(spaces(), {}, "nothing was made of these")
+        a = b.post("/sandboxes", dict(PVC, id="mine", volume_mode="pvc", cache_pvc_size="1Gi", cache_pvc_storage_class="manual",
+                                      cache_pvc_access_mode="ReadWriteOnce"), timeout=180)
         check(a.status in (200, 201), f"{a}\n{b.log_text()}")
+        check_volumes(b, "sbx-mine")
         pod = pod_of("sbx-mine")
         check(pod, f"its pod: {spaces()} {a}")
         equal((pod["metadata"]["labels"]["sbx.allocated"], pod["metadata"]["labels"]["mas-sandbox/instance"]), ("true", "second"), pod)
@@ -146,6 +201,30 @@ def contract_b():
         t.join()
         check(answers[0].status >= 400, answers)
         nothing_left()
+
+
+@test("a directory of the node's as the sbx API's cache, where the operator and the admission policy let it")
+def hostpath():
+    if not FULL:
+        raise Skip("two pods more; check-kube-full has the time")
+    host = f"{HOME}/node-cache"
+    os.mkdir(host)
+    os.chmod(host, 0o777)
+    flags = FLAGS + ["--kube-instance", "hostpath", "--kube-unproven-network", "--kube-hostpath", "--cache-mode", "hostpath",
+                     "--cpu-request", "50m"]
+    with Daemon(*flags, "--cache-hostpath", host, runtime="kube") as b:
+        wait_for(lambda: runtime_report(b)["available"], "the cluster is there")
+        a = b.post("/sandboxes", {"id": "early"}, timeout=180)
+        check(a.status == 403 and "unless the settings let a node's directory in" in a.json["error"], a)
+        cluster.call("PATCH", COLLECTIONS["ConfigMap"] + "/mas-kube", {"data": {"host_path": host}}, kind="application/merge-patch+json")
+        wait_for(lambda: b.post("/sandboxes", {"id": "one"}, timeout=180).status == 200, "the policy has read its settings")
+        equal(run_b(b, "sbx-one", "echo shared >/cache/f"), "", "the node's directory")
+        a = b.post("/sandboxes", {"id": "two"}, timeout=180)
+        equal(a.status, 200, a)
+        equal(run_b(b, "sbx-two", "cat /cache/f"), "shared\n", "another pod has the same")
+        equal(b.get("/v1/sandboxes/sbx-two").json["effective"]["disk"], None, "it is no wall")
+    cluster.call("PATCH", COLLECTIONS["ConfigMap"] + "/mas-kube", {"data": {"host_path": None}}, kind="application/merge-patch+json")
+    nothing_left()
 
 
 @test("an image that never comes says so")

@@ -176,7 +176,7 @@ def test_keys_in_the_table_of_limits_exist_and_have_these():
     for key, value in rows.items():
         equal(seconds(config[key].strip('"')), seconds(value), key)
     numbers = {k for k, v in config.items() if re.fullmatch(r'"?[\d.]+([KMGT]i|ms|[hms])?"?', v)}
-    equal(numbers - set(rows), {"cache_pvc_size"})  # a text for Kubernetes
+    equal(numbers - set(rows), set())
     equal([k for k in re.findall(r"`(\w+)`", page) if k not in config and k != "max_output_bytes"], [])
 
 

@@ -25,7 +25,10 @@ struct cluster_options {
     const char *home;      /* this control plane's name in its sandboxes' pods. Borrowed */
     const char *image;     /* of pods whose spec names none; NULL: there is none. Borrowed */
     bool unproven_network; /* pods run although their network wall is not proven */
-    uint64_t start_ms;     /* how long a pod may take until its runner answers */
+    /* What a pod asks its node for, where that is below its limit; 0: the limit. */
+    uint32_t cpu_request_millicores;
+    uint64_t memory_request_bytes;
+    uint64_t start_ms; /* how long a pod may take until its runner answers */
 };
 
 struct cluster *cluster_new(const struct cluster_options *options);

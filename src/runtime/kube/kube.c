@@ -596,6 +596,10 @@ static struct runtime_instance *kube_start(const struct runtime_ops *ops, struct
         return NULL;
     const struct cluster_options *o = cluster_options(host->cluster);
     pod_order_fill(spec, o->image, &order);
+    if (o->cpu_request_millicores < order.cpu_millicores)
+        order.cpu_request_millicores = o->cpu_request_millicores;
+    if (o->memory_request_bytes < order.memory_bytes)
+        order.memory_request_bytes = o->memory_request_bytes;
     snprintf(order.home, sizeof(order.home), "%s", o->home);
     struct runtime_instance *in = instance_new(ops, host, order.id, spec, events, data);
     in->step = POD_MAKING;
@@ -654,6 +658,7 @@ const struct runtime_ops runtime_kube = {
     .isolation = ISOLATION_NAMESPACES,
     .connections_break = true,
     .lives_elsewhere = true,
+    .has_volumes = true,
     .has_own_images = true,
     .probe = kube_probe,
     .check = kube_check,

@@ -93,6 +93,22 @@ static uint64_t place_bytes(uint64_t disk, int place)
     return disk / parts[place] / PAGE * PAGE;
 }
 
+static void volume_order_fill(const struct volume *v, struct kube_volume_order *o)
+{
+    static const uint32_t accesses[] = {[VOLUME_READ_WRITE_ONCE] = KUBE_READ_WRITE_ONCE,
+                                        [VOLUME_READ_WRITE_ONCE_POD] = KUBE_READ_WRITE_ONCE_POD,
+                                        [VOLUME_READ_WRITE_MANY] = KUBE_READ_WRITE_MANY};
+    static_assert(ELEMENTS(accesses) == _VOLUME_ACCESS_MAX, "every access mode");
+    if (v->mode == VOLUME_HOST)
+        o->volume = KUBE_VOLUME_HOST;
+    if (v->mode != VOLUME_CLAIM)
+        return;
+    o->volume = KUBE_VOLUME_CLAIM;
+    o->access = accesses[v->access];
+    o->bytes = v->bytes;
+    snprintf(o->storage_class, sizeof(o->storage_class), "%s", v->storage_class);
+}
+
 void pod_order_fill(const struct spec *s, const char *image, struct kube_order *o)
 {
     const struct limits *l = &s->limits;
@@ -104,6 +120,8 @@ void pod_order_fill(const struct spec *s, const char *image, struct kube_order *
     o->cache.bytes = place_bytes(disk, PLACE_CACHE);
     o->tmp_bytes = place_bytes(disk, PLACE_TMP);
     o->home_bytes = place_bytes(disk, PLACE_HOME);
+    volume_order_fill(&s->workspace, &o->workspace);
+    volume_order_fill(&s->cache, &o->cache);
     o->slot = KUBE_SLOT_ANY;
     o->nonce = (uint64_t)random_below(UINT32_MAX) << 32 | random_below(UINT32_MAX);
     snprintf(o->image, sizeof(o->image), "%s", s->image ? s->image : image);
@@ -130,13 +148,27 @@ static int check_found(const struct walls *w, struct error *err)
                  : 0;
 }
 
-static uint64_t disk_found(const struct spec *s, const struct walls *w)
+/* A place is a limit where it is a file system of its own that is no larger than was ordered: in
+ * memory, or a claim's. A directory of the node's is none, whatever it is on. */
+static uint64_t disk_found(const struct spec *s, const struct kube_order *o, const struct walls *w)
 {
+    const struct {
+        uint32_t volume;
+        uint64_t bytes;
+    } ordered[_PLACE_MAX] = {
+        [PLACE_WORKSPACE] = {o->workspace.volume, o->workspace.bytes},
+        [PLACE_CACHE] = {o->cache.volume, o->cache.bytes},
+        [PLACE_TMP] = {KUBE_VOLUME_MEMORY, o->tmp_bytes},
+        [PLACE_HOME] = {KUBE_VOLUME_MEMORY, o->home_bytes},
+    };
     uint64_t all = 0;
     for (int i = 0; i < _PLACE_MAX; i++) {
-        if (!w->places[i].in_memory || !w->places[i].is_mount)
+        const struct walls_place *p = &w->places[i];
+        bool sized = ordered[i].volume == KUBE_VOLUME_CLAIM ||
+                     (ordered[i].volume == KUBE_VOLUME_MEMORY && p->in_memory);
+        if (!sized || !p->is_mount || p->bytes > ordered[i].bytes)
             return 0;
-        all += w->places[i].bytes;
+        all += p->bytes;
     }
     return w->root_read_only && (!s->asked[WALL_DISK] || all <= s->limits.disk_bytes) ? all : 0;
 }
@@ -162,14 +194,16 @@ int pod_walls_fill(const struct spec *s, const struct walls *w, const char *runt
     e.limits.memory_bytes = w->memory_bytes;
     e.limits.cpu_millicores = w->cpu_millicores;
     e.limits.processes = o.processes;
-    e.limits.disk_bytes = disk_found(s, w);
+    e.limits.disk_bytes = disk_found(s, &o, w);
     e.by[WALL_MEMORY] = holds(w->memory_bytes, o.memory_bytes) ? group : NULL;
     e.by[WALL_CPU] = holds(w->cpu_millicores, o.cpu_millicores) ? group : NULL;
     e.by[WALL_PROCESSES] = holds(w->processes, o.processes ? (uint64_t)o.processes + 1 : 0)
                                ? mechanism_name(MECHANISM_RLIMIT)
                                : NULL;
-    e.by[WALL_DISK] = e.limits.disk_bytes ? mechanism_name(MECHANISM_TMPFS) : NULL;
-    e.disk_in_memory = e.by[WALL_DISK];
+    bool claims = o.workspace.volume == KUBE_VOLUME_CLAIM || o.cache.volume == KUBE_VOLUME_CLAIM;
+    e.by[WALL_DISK] =
+        !e.limits.disk_bytes ? NULL : mechanism_name(claims ? MECHANISM_CLAIM : MECHANISM_TMPFS);
+    e.disk_in_memory = e.by[WALL_DISK] && !claims;
     for (int i = 0; i < _WALL_MAX; i++) {
         if (!e.by[i])
             limits_drop_wall(&e.limits, i);

@@ -30,6 +30,7 @@ ADMIN = "admin-token"
 STARTUP_S = 180  # of an API server on a host that has other work
 LINK_IMAGE = "our.example/link:1"
 IMAGE = "docker.example/base:12"
+FULL = bool(os.environ.get("MAS_KUBE_FULL"))  # check-kube-full: what the usual run has no time for
 
 
 def tools():
