@@ -138,6 +138,12 @@ static int refuse_use(struct approval *a, const struct error *why, struct error 
                      a->session_left ? " does not cover this call" : " is void now", why->message);
 }
 
+/* Version 0.1 did not say where the paths of a call lead: what it asked about is no call of now. */
+static bool is_of_version_0_1(const struct approval *a, const json_t *subject)
+{
+    return json_object_get(subject, "leads_to") && !json_object_get(a->subject, "leads_to");
+}
+
 static int check_use(struct approval *a, const json_t *subject, const struct approval_need *need,
                      struct error *err)
 {
@@ -145,7 +151,11 @@ static int check_use(struct approval *a, const json_t *subject, const struct app
     int r = check_usable(a, err);
     if (r < 0)
         return r;
-    if (!approval_covers(a, subject))
+    if (!a->session_left && is_of_version_0_1(a, subject))
+        error_set(&why, ERROR_DENIED, 0,
+                  "version 0.1 asked for it, which described calls otherwise; call without it to "
+                  "ask anew");
+    else if (!approval_covers(a, subject))
         error_set(&why, ERROR_DENIED, 0, "this is another call than the one that was approved");
     else
         approval_check_need(a, need, &why);
