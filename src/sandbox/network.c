@@ -222,6 +222,33 @@ static int check_dropped(const struct sandbox *sb, const struct network_change *
     return 0;
 }
 
+/* The rules that a change leaves. */
+static struct network_rules rules_after(const struct sandbox *sb, const struct network_change *c)
+{
+    struct network_rules after = {network_keep_texts(sb->spec.hosts, c),
+                                  strv_copy(sb->spec.denied_hosts)};
+    for (char *const *text = sb->spec.network ? c->allow : NULL; text && *text; text++)
+        network_add_text(&after.hosts, *text);
+    for (char *const *text = c->deny; text && *text; text++)
+        network_add_text(&after.denied, *text);
+    return after;
+}
+
+static int check_gateway(const struct sandbox *sb, const struct network_change *c,
+                         struct error *err)
+{
+    if (!sb->spec.network)
+        return 0;
+    struct network_rules after = rules_after(sb, c);
+    int r = gateway_rules_check(&(struct gateway_rules){.hosts = after.hosts,
+                                                        .denied = after.denied,
+                                                        .proxy = after.hosts != NULL},
+                                err);
+    strv_free(after.hosts);
+    strv_free(after.denied);
+    return r;
+}
+
 int sandbox_check_network(const struct sandbox *sb, const struct network_change *c,
                           struct error *err)
 {
@@ -238,7 +265,8 @@ int sandbox_check_network(const struct sandbox *sb, const struct network_change 
     r = r < 0 ? r : interceptor_check_rules(sb, c->allow, err);
     r = r < 0 ? r : interceptor_check_rules(sb, c->deny, err);
     r = r < 0 ? r : check_bounds(sb, c->allow, err);
-    return r < 0 ? r : check_dropped(sb, c, err);
+    r = r < 0 ? r : check_dropped(sb, c, err);
+    return r < 0 ? r : check_gateway(sb, c, err);
 }
 
 bool sandbox_network_covers(const struct sandbox *sb, const char *rule)
@@ -316,20 +344,10 @@ int sandbox_change_network(struct sandbox *sb, const struct network_change *c, n
         fn(data, NULL);
         return 0;
     }
-    _cleanup_strv_ char **hosts = network_keep_texts(sb->spec.hosts, c);
-    _cleanup_strv_ char **denied = strv_copy(sb->spec.denied_hosts);
-    for (char *const *text = sb->spec.network ? c->allow : NULL; text && *text; text++)
-        network_add_text(&hosts, *text);
-    for (char *const *text = c->deny; text && *text; text++)
-        network_add_text(&denied, *text);
-    struct gateway_rules rules = {.hosts = hosts, .denied = denied, .proxy = hosts != NULL};
-    r = sb->spec.network ? gateway_rules_check(&rules, err) : 0;
-    if (r < 0)
-        return r;
+    struct network_rules after = rules_after(sb, c);
     if (addresses)
-        return address_change_start(
-            sb, c, &(struct network_rules){steal_ptr(hosts), steal_ptr(denied)}, fn, data, err);
-    network_set_rules(sb, steal_ptr(hosts), steal_ptr(denied));
+        return address_change_start(sb, c, &after, fn, data, err);
+    network_set_rules(sb, after.hosts, after.denied);
     network_write_row(sb, fn, data);
     return 0;
 }

@@ -301,8 +301,8 @@ static void on_used(void *data, struct approval *a, const struct error *err)
 /* A grant is used once: where the sandbox cannot be widened now, it stays for another try. */
 static int use_grant(struct widening *w, struct error *err)
 {
-    char *const rule[] = {w->widens, NULL};
-    struct network_change change = {.allow = rule};
+    _cleanup_strv_ char **allow = all_allowed(w);
+    struct network_change change = {allow, w->deny, w->drop, w->drop_all};
     if (sandbox_check_network(w->sandbox, &change, err) < 0)
         return -1;
     _cleanup_json_ json_t *subject = subject_of(w);

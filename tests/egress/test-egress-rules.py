@@ -325,6 +325,24 @@ def test_a_grant_outlasts_a_conflict():
         equal(status(d, box, "http://two.test/"), "200")
 
 
+@test("a yes to a widening is not used up where the sandbox has as many rules as the gateway takes")
+def test_a_grant_outlasts_a_full_list():
+    with Guarded(ASKING, config=OPEN) as d:
+        names = lambda kind, n: [{"host": f"{kind}{i}.test"} for i in range(n)]
+        box = d.post("/v1/sandboxes", {"network": {"allow": names("a", 1024), "deny": names("d", 1023)}}).json["id"]
+        wider = {"host": "two.test", "ports": [80], "for": "10m"}
+        a = change(d, box, allow=[wider])
+        equal(a.status, 202, a)
+        id = d.get("/v1/approvals?status=pending").json["approvals"][0]["id"]
+        equal(change(d, box, deny=[{"host": "last.test"}]).status, 200)
+        equal(d.post(f"/v1/approvals/{id}/approve", {}).status, 200)
+        a = change(d, box, {"X-Mas-Approval-Id": id}, allow=[wider])
+        equal(a.status, 400, a)
+        equal(d.get(f"/v1/approvals/{id}").json["status"], "approved")
+        equal(change(d, box, drop=["a0.test"]).status, 200)
+        equal(change(d, box, {"X-Mas-Approval-Id": id}, allow=[wider]).status, 200, "the yes holds")
+
+
 @test("MAS: a call with fewer hosts than its sandbox keeps them where the control plane died before it was on record")
 def test_a_narrower_call_outlives_the_control_plane():
     if os.environ.get("MAS_RUNTIME", "").endswith(("gvisor", "microvm")):
