@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "builder/routes.h"
 #include "warden/cell-internal.h"
 #include "warden/control.h"
 #include "warden/program.h"
@@ -272,13 +273,17 @@ static void fill_request(const struct cell *s, enum net_op op, const struct plan
     memcpy(q->ranges, p->ranges, p->n_ranges * sizeof(p->ranges[0]));
 }
 
-/* A socket that acts in the cell's network, wherever its holder is. */
+/* A socket that acts in the cell's network, wherever its holder is. That network has to lead
+ * nowhere yet: a link that a sandbox is to have never goes to a network of the host, which may have
+ * several, nor to that of another sandbox, whatever another process said. */
 static int open_route_socket(const struct egress *n, int ns)
 {
     if (setns(ns, CLONE_NEWNET) < 0)
         return -errno;
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    int error = fd < 0 ? -errno : 0;
+    int error = routes_check_none(n->warden->proc_fd, "self");
+    int fd = error < 0 ? -1 : socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    if (error == 0 && fd < 0)
+        error = -errno;
     if (setns(n->host_ns, CLONE_NEWNET) < 0) {
         log_error("cannot leave a sandbox's network: %s", strerror(errno));
         abort();
@@ -320,7 +325,7 @@ static int open_network(struct cell *s)
     return fd < 0 ? -errno : fd;
 }
 
-/* A link that a sandbox is to have never goes to the host, whatever another process said. */
+/* Also where the warden's own network has no route. */
 static bool is_hosts(const struct egress *n, int ns)
 {
     struct stat host, its;
