@@ -269,16 +269,26 @@ static void check_kube(const struct config *c, struct config_problems *p)
                                         "kube_link_image",      "kube_runtime_classes",
                                         "kube_storage_classes", "kube_unproven_network",
                                         "kube_hostpath"};
+    static const char *const brokers[] = {
+        "kube_context",          "kube_direct_from",     "kube_direct_port", "kube_exec_plugins",
+        "kube_hostpath",         "kube_images",          "kube_link_image",  "kube_max_disk",
+        "kube_namespace_prefix", "kube_node_disk",       "kube_own_users",   "kube_priority_class",
+        "kube_runtime_classes",  "kube_storage_classes", "kube_uid_count",   "kube_uid_first",
+        "kube_writable_root"};
     const struct kube_config *k = &c->kube;
-    if (k->config_file && k->in_cluster)
-        config_error(p, "kube_config and kube_in_cluster: only one of them says how the cluster is "
-                        "reached");
-    if (kube_is_configured(k) && !k->link_image)
+    if ((k->config_file != NULL) + k->in_cluster + (k->socket != NULL) > 1)
+        config_error(p, "kube_config, kube_in_cluster and kube_socket: only one of them says how "
+                        "the cluster is reached");
+    if (kube_is_configured(k) && !k->socket && !k->link_image)
         config_error(p, "kube_link_image: needed with kube_config or kube_in_cluster");
-    if (kube_is_configured(k) && !k->images)
+    if (kube_is_configured(k) && !k->socket && !k->images)
         config_error(p, "kube_images: needed with kube_config or kube_in_cluster");
     if (!kube_is_configured(k) && strcmp(c->runtime, "kube") == 0)
-        config_error(p, "runtime: kube needs kube_config or kube_in_cluster");
+        config_error(p, "runtime: kube needs kube_config, kube_in_cluster or kube_socket");
+    for (size_t i = 0; k->socket && i < ELEMENTS(brokers); i++)
+        if (config_origin(c, brokers[i]) != ORIGIN_DEFAULT)
+            config_warn(p, "%s has no effect with kube_socket: it is in that broker's settings",
+                        brokers[i]);
     for (size_t i = 0; !kube_is_configured(k) && i < ELEMENTS(needs); i++)
         if (config_origin(c, needs[i]) != ORIGIN_DEFAULT)
             config_warn(p, "%s has no effect without kube_config or kube_in_cluster", needs[i]);
@@ -349,7 +359,7 @@ static void check_cache(const struct config *c, struct config_problems *p)
     if (strcmp(c->api.cache_mode, "hostpath") != 0)
         return;
     if (strcmp(c->runtime, "kube") == 0) {
-        if (!c->kube.host_path)
+        if (!c->kube.host_path && !c->kube.socket)
             config_error(p, "cache_mode: hostpath needs kube_hostpath: true on runtime 'kube'");
         return;
     }

@@ -388,6 +388,8 @@ const struct config_key config_keys[] = {
     PATH(kube_config, kube.config_file, NULL,
          "kubeconfig of a cluster, read at the start with all that it names; starts mas-kube, which alone has its credential"),
     BOOL(kube_in_cluster, kube.in_cluster, "false", "instead of kube_config: the files of this pod's service account"),
+    PATH(kube_socket, kube.socket, NULL,
+         "instead of both: the socket of a mas-kube that runs elsewhere (--listen), which has the credential and says what may be made"),
     STRING(kube_context, kube.context, NULL, "context of kube_config; without one, its current-context"),
     BOOL(kube_exec_plugins, kube.exec_plugins, "false", "the program that kube_config names for its credential may be run, as mas-kube's user"),
     STRING(kube_namespace_prefix, kube.prefix, "sbx-", "what every namespace of ours begins with"),

@@ -328,7 +328,7 @@ static int seal_configurations(struct daemon *d, struct error *err)
         s->kube_fd = d->programs.kube;
         if (s->kube_fd < 0)
             return error_set(err, ERROR_INVALID, 0,
-                             "mas-kube is not installed; kube_config needs it");
+                             "mas-kube is not installed; a cluster needs it");
         s->kube_settings_fd = kube_stage_seal(d->config, d->state.warden_path, err);
         if (s->kube_settings_fd < 0)
             return s->kube_settings_fd;

@@ -64,6 +64,18 @@ static int load_access(const struct config *c, struct kube_access *ret, struct e
                                 getenv("KUBERNETES_SERVICE_PORT"), err);
 }
 
+/* For the relay to a broker that runs elsewhere: nothing of the cluster is known here. */
+static int seal_relay(const struct config *c, struct error *err)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(HANDOVER_CONFIG_MAX);
+    _cleanup_json_ json_t *settings =
+        json_pack("{s:s, s:s, s:s}", "relay", c->kube.socket, "log_level", c->log_level,
+                  "log_format", c->log_format);
+    int r = json_format(settings, &text);
+    r = r < 0 ? r : fd_sealed_memory("mas-kube-settings", text.data, text.len);
+    return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "hand the broker's socket over") : r;
+}
+
 int kube_stage_seal(const struct config *c, const char *state_dir, struct error *err)
 {
     _cleanup_kube_access_ struct kube_access access = {0};
@@ -71,6 +83,8 @@ int kube_stage_seal(const struct config *c, const char *state_dir, struct error 
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(HANDOVER_CONFIG_MAX);
     if (!kube_is_configured(&c->kube))
         return -1;
+    if (c->kube.socket)
+        return seal_relay(c, err);
     ceiling = make_ceiling(c);
     _cleanup_json_ json_t *object = kube_ceiling_format(&ceiling);
     int r = kube_ceiling_parse(&same, object, err); /* which is where it is checked */

@@ -9,6 +9,7 @@
 struct kube_config {
     char *config_file; /* a kubeconfig; NULL: none */
     bool in_cluster;   /* instead: the files of this pod's service account */
+    char *socket;      /* instead: a broker that runs elsewhere (mas-kube --listen); NULL */
     char *context;
     bool exec_plugins;
     /* As in struct kube_ceiling. */
@@ -31,5 +32,5 @@ struct kube_config {
 
 static inline bool kube_is_configured(const struct kube_config *c)
 {
-    return c->config_file || c->in_cluster;
+    return c->config_file || c->in_cluster || c->socket;
 }

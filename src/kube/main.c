@@ -6,6 +6,7 @@
  *   plugin     where a program fetches the credential: a process that runs it is forked
  *   socket     the one that the warden gave, or one of its own to listen at
  *   rights     given up (kube/confine.h)
+ *   relay      where the broker runs elsewhere, this process only passes records on (kube/relay.h)
  *   loop       orders are carried out; its death ends nothing in the cluster */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +31,7 @@
 #include "kube/confine.h"
 #include "kube/direct.h"
 #include "kube/plugin.h"
+#include "kube/relay.h"
 #include "kube/settings.h"
 #include "loop/loop.h"
 #include "proto/handover.h"
@@ -54,6 +56,7 @@ struct program {
     uv_loop_t loop;
     int sock;      /* the warden's; -1 */
     int listen_fd; /* our own; -1 */
+    int relay_fd;  /* to the broker that runs elsewhere; -1 */
     uv_poll_t listener;
     bool stop;
 };
@@ -126,6 +129,18 @@ static int read_settings(struct program *p, int fd, struct error *err)
     return kube_settings_parse(&p->settings, text.data ? text.data : "", text.len, err);
 }
 
+/* Before rights are given up, because the socket may be for others; its end is the process's, and
+ * the warden starts another. */
+static int relay_open(struct program *p, bool by_warden, struct error *err)
+{
+    if (!by_warden)
+        return error_set(err, ERROR_INVALID, 0, "relay is for one that mas-warden starts");
+    p->sock = KUBE_SOCK;
+    fd_set_cloexec(p->sock, true);
+    p->relay_fd = kube_relay_connect(p->settings.relay, err);
+    return p->relay_fd < 0 ? p->relay_fd : kube_confine(&p->settings.access, by_warden, err);
+}
+
 static int kube_program_open(struct program *p, const char *settings, const char *path,
                              struct error *err)
 {
@@ -135,6 +150,8 @@ static int kube_program_open(struct program *p, const char *settings, const char
     if (r < 0)
         return r;
     log_setup("mas-kube", p->settings.log_level, p->settings.log_json);
+    if (p->settings.relay)
+        return relay_open(p, by_warden, err);
     if (p->settings.direct_key) {
         r = kube_identity_load(&p->identity, p->settings.direct_key, err);
         if (r < 0)
@@ -192,7 +209,7 @@ int main(int argc, char **argv)
         {"settings", required_argument, NULL, 's'}, {"listen", required_argument, NULL, 'l'},
         {"warden", no_argument, NULL, 'w'},         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'v'},        {0}};
-    static struct program p = {.plugin = {.fd = -1}, .sock = -1, .listen_fd = -1};
+    static struct program p = {.plugin = {.fd = -1}, .sock = -1, .listen_fd = -1, .relay_fd = -1};
     const char *settings = NULL, *path = NULL;
     bool by_warden = false;
     struct error err = {0};
@@ -220,5 +237,9 @@ int main(int argc, char **argv)
         log_error("cannot start: %s", err.message);
         return EXIT_FAILURE;
     }
-    return kube_program_serve(&p);
+    if (p.relay_fd < 0)
+        return kube_program_serve(&p);
+    kube_relay_run(p.sock, p.relay_fd);
+    log_info("the broker has gone");
+    return EXIT_SUCCESS;
 }

@@ -16,6 +16,7 @@ static const struct member settings_members[] = {
     {"exec_plugins", 0, NULL, NULL},
     {"ceiling", MEMBER_OR_OTHER, NULL, NULL},
     {"direct_key", 0, NULL, NULL},
+    {"relay", 0, NULL, NULL},
     {"log_level", 0, NULL, NULL},
     {"log_format", 0, NULL, NULL},
     {0},
@@ -69,6 +70,21 @@ void kube_settings_done(struct kube_settings *s)
     kube_access_done(&s->access);
     kube_ceiling_done(&s->ceiling);
     free(s->direct_key);
+    free(s->relay);
+}
+
+/* Whatever else is named would have no effect. */
+static int load_relay(struct kube_settings *s, const json_t *o, struct error *err)
+{
+    static const char *const others[] = {"access",       "kubeconfig", "context",
+                                         "exec_plugins", "ceiling",    "direct_key"};
+    const char *path = NULL;
+    int r = json_member_string(o, "relay", &path, err);
+    for (size_t i = 0; r >= 0 && path && i < ELEMENTS(others); i++)
+        if (json_object_get(o, others[i]))
+            return error_set(err, ERROR_INVALID, 0, "%s: not beside relay", others[i]);
+    s->relay = path ? xstrdup(path) : NULL;
+    return r;
 }
 
 int kube_settings_parse(struct kube_settings *ret, const char *text, size_t len, struct error *err)
@@ -78,12 +94,17 @@ int kube_settings_parse(struct kube_settings *ret, const char *text, size_t len,
     json_t *ceiling = NULL;
     _cleanup_json_ json_t *o = json_parse_object(text, len, err);
     int r = o ? members_check(&strict, o, settings_members, "", err) : -1;
+    r = r < 0 ? r : load_relay(&s, o, err);
+    r = r < 0 ? r : load_log(&s, o, err);
+    if (r >= 0 && s.relay) {
+        *ret = s;
+        return 0;
+    }
     r = r < 0 ? r : json_member_object(o, "ceiling", &ceiling, err);
     if (r >= 0 && !ceiling)
         r = error_set(err, ERROR_INVALID, 0, "ceiling: it is missing: nothing would be allowed");
     r = r < 0 ? r : error_within(err, kube_ceiling_parse(&s.ceiling, ceiling, err), "ceiling");
     r = r < 0 ? r : load_direct(&s, o, err);
-    r = r < 0 ? r : load_log(&s, o, err);
     r = r < 0 ? r : load_access(&s, o, err);
     if (r < 0)
         kube_settings_done(&s);

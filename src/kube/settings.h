@@ -7,7 +7,8 @@
  *   "ceiling"     what may be made (kube/ceiling.h)
  *   "direct_key"  the file of the broker's key for the direct carrier (kube/direct.h), which is
  *                 made where there is none; needed where the ceiling has a direct_port
- *   "log_level", "log_format" */
+ *   "relay"       instead of all of these: the socket of the broker that does the work
+ * (kube/relay.h) "log_level", "log_format" */
 #pragma once
 
 #include <stddef.h>
@@ -22,6 +23,7 @@ struct kube_settings {
     struct kube_access access;
     struct kube_ceiling ceiling;
     char *direct_key; /* NULL */
+    char *relay;      /* NULL; with it access and ceiling are empty */
     enum log_level log_level;
     bool log_json;
 };

@@ -53,6 +53,45 @@ def broker():
             equal(r.json["stdout"], "alive\n", r.body)
 
 
+@test("a broker that runs elsewhere: no process of the daemon has the credential, and either may begin again")
+def elsewhere():
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o755)
+        path, settings = os.path.join(directory, "socket"), os.path.join(directory, "settings")
+        with open(settings, "w", encoding="utf-8") as f:
+            json.dump({"kubeconfig": kubeconfig(directory), "ceiling": {
+                "prefix": "sbx-", "instance": "test", "images": ["docker.example/base:"], "link_image": "our.example/link:1",
+                "uid_first": 100000, "uid_count": 2000, "cpu_millicores": 4000, "memory_bytes": 1 << 30, "disk_bytes": 1 << 30}}, f)
+
+        def start_broker():
+            return subprocess.Popen([os.path.join(BUILD, "mas-kube"), "--settings", settings, "--listen", path], stdin=subprocess.DEVNULL)
+
+        def reason(d):
+            return [r for r in d.get("/v1/status").json["runtimes"] if r["name"] == "kube"][0]["why"]
+        with Daemon("--kube-socket", path) as d:
+            warden = d.get("/v1/status").json["warden_pid"]
+            wait_for(lambda: "has not answered" in reason(d), "there is no broker yet")
+            process = start_broker()
+            try:
+                wait_for(lambda: "has not answered" not in reason(d), lambda: f"it has answered: {reason(d)}\n{d.log_text()}")
+                if os.geteuid() == 0:
+                    wait_for(lambda: memory_has(process.pid, TOKEN.encode()), "the token is found where it is")
+                    equal([name_of(p) for p in [warden] + below(warden) if memory_has(p, TOKEN.encode())], [], "who else has the token")
+                    equal(status_of(broker_of(warden))["Uid"].split(), ["64219"] * 4, "the relay's own user")
+                process.kill()
+                process.wait()
+                wait_for(lambda: "the broker has gone" in d.log_text(), "its end is seen")
+                process = start_broker()
+                wait_for(lambda: d.log_text().count("connected to the broker") >= 2, lambda: "connected again: " + d.log_text())
+                os.kill(broker_of(warden), signal.SIGKILL)
+                wait_for(lambda: d.log_text().count("connected to the broker") >= 3, lambda: "another relay: " + d.log_text())
+                d.kill_control()
+                wait_for(lambda: "has not answered" not in reason(d), lambda: "the next control plane is answered: " + d.log_text())
+            finally:
+                process.kill()
+                process.wait()
+
+
 @test("the key of the direct carrier is made once, where the daemon keeps its own, and needs a namespace")
 def direct_key():
     with tempfile.TemporaryDirectory() as directory:

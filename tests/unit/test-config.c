@@ -340,7 +340,8 @@ static void test_checks(void)
         const char *text, *error;
     } cases[] = {
         {"runtime: wasm", "runtime: 'wasm' is not one of local|"},
-        {"runtime: kube", "runtime: kube needs kube_config or kube_in_cluster"},
+        {"runtime: kube", "runtime: kube needs kube_config, kube_in_cluster or kube_socket"},
+        {"kube_in_cluster: true\nkube_socket: /x", "only one of them says how the cluster"},
         {"runtime_config: x.json", "runtime_config: runtime 'local' takes no"},
         {"image: x\nimages: false", "image: images are switched off"},
         {"runtime: kube\nkube_image: x\nimage: y", "image and kube_image are both set"},

@@ -575,9 +575,10 @@ static int kube_check(const struct runtime_ops *ops, const struct runtime_host *
                       const struct spec *spec, struct error *err)
 {
     if (!host->cluster)
-        return error_set(err, ERROR_UNSUPPORTED, 0,
-                         "runtime '%s' needs a cluster: set kube_config or kube_in_cluster",
-                         ops->name);
+        return error_set(
+            err, ERROR_UNSUPPORTED, 0,
+            "runtime '%s' needs a cluster: set kube_config, kube_in_cluster or kube_socket",
+            ops->name);
     const struct cluster_report *r = cluster_probed(host->cluster);
     if (r->known && !r->available)
         return error_set(err, ERROR_UNAVAILABLE, 0, "runtime '%s': %s", ops->name, r->why);
