@@ -164,14 +164,12 @@ static void on_page(void *data, const struct audit_page *page, const struct erro
     api_reply(req, 200, list);
 }
 
-void handle_actions_audit_logs(struct api_request *req)
+int handle_actions_audit_logs(struct api_request *req)
 {
-    struct error err = {0};
     uint64_t limit = LIMIT_DEFAULT;
-    if (api_query_number(req, "limit", 1, LIMIT_MAX, &limit, &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
+    if (api_query_number(req, "limit", 1, LIMIT_MAX, &limit, req->err) < 0)
+        return -1;
     struct audit_filter f = {.limit = (size_t)limit, .newest_first = true};
     audit_query(gate_audit(req->services->gate), &f, on_page, api_later(req));
+    return 0;
 }

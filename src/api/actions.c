@@ -9,14 +9,15 @@
 #include "base/weak.h"
 #include "guard/approval.h"
 
-void handle_actions_root(struct api_request *req)
+int handle_actions_root(struct api_request *req)
 {
     api_reply(req, 200,
               json_pack("{s:s, s:s, s:s, s:s}", "name", "mas-sandbox", "version", MAS_VERSION,
                         "status", "running", "security_model", "zero_trust"));
+    return 0;
 }
 
-void handle_actions_status(struct api_request *req)
+int handle_actions_status(struct api_request *req)
 {
     api_reply(req, 200,
               json_pack("{s:s, s:s, s:I, s:I, s:s}", "status", "running", "version", MAS_VERSION,
@@ -24,6 +25,7 @@ void handle_actions_status(struct api_request *req)
                         "pending_approvals",
                         (json_int_t)approvals_pending(gate_approvals(req->services->gate)),
                         "policy_revision", gate_revision(req->services->gate)));
+    return 0;
 }
 
 /* --- submitting */
@@ -39,32 +41,33 @@ static void on_submitted(void *data, struct action *a, const struct error *err)
         api_reply(req, 200, action_submitted_view(a));
 }
 
-void handle_actions_submit(struct api_request *req)
+int handle_actions_submit(struct api_request *req)
 {
-    struct error err = {0};
     const char *type = NULL, *skill_id = NULL;
     json_t *parameters = NULL;
-    int r = json_member_string(req->body, "action_type", &type, &err);
-    if (r >= 0 && !type)
-        r = error_field(&err, "action_type", "'action_type' is missing");
-    if (r >= 0)
-        r = json_member_string(req->body, "skill_id", &skill_id, &err);
-    if (r >= 0)
-        r = json_member_object(req->body, "parameters", &parameters, &err);
-    if (r < 0) {
-        api_fail(req, &err);
-        return;
-    }
+    int r = json_member_string(req->body, "action_type", &type, req->err);
+    if (r < 0)
+        return r;
+    if (!type)
+        return error_field(req->err, "action_type", "'action_type' is missing");
+    r = json_member_string(req->body, "skill_id", &skill_id, req->err);
+    if (r < 0)
+        return r;
+    r = json_member_object(req->body, "parameters", &parameters, req->err);
+    if (r < 0)
+        return r;
     _cleanup_json_ json_t *none = json_object();
     actions_submit(req->api->actions, req->who, type, skill_id, parameters ? parameters : none,
                    on_submitted, api_later(req));
+    return 0;
 }
 
 /* --- looking and deciding */
 
-void handle_actions_pending(struct api_request *req)
+int handle_actions_pending(struct api_request *req)
 {
     api_reply(req, 200, actions_pending_view(req->api->actions, req->who));
+    return 0;
 }
 
 static struct action *find_action(struct api_request *req)
@@ -72,11 +75,12 @@ static struct action *find_action(struct api_request *req)
     return api_found(req, actions_find(req->api->actions, req->who, req->params[0]), "action");
 }
 
-void handle_actions_get(struct api_request *req)
+int handle_actions_get(struct api_request *req)
 {
     struct action *a = find_action(req);
     if (a)
         api_reply(req, 200, action_view(a));
+    return 0;
 }
 
 static void answer_decided(struct api_request *req, struct approval *a)
@@ -94,23 +98,23 @@ static void answer_decided(struct api_request *req, struct approval *a)
     api_reply(req, 200, o);
 }
 
-void handle_actions_approve(struct api_request *req)
+int handle_actions_approve(struct api_request *req)
 {
-    struct error err = {0};
     bool approved = false;
     struct approval_decision d = {.who = req->who};
-    int r = json_member_bool(req->body, "approved", &approved, &err);
+    int r = json_member_bool(req->body, "approved", &approved, req->err);
     if (r == 0)
-        r = error_field(&err, "approved", "'approved' is missing");
-    if (r >= 0)
-        r = json_member_string(req->body, "user_id", &d.user_id, &err);
-    if (r >= 0)
-        r = json_member_string(req->body, "reason", &d.reason, &err);
-    if (r < 0) {
-        api_fail(req, &err);
-        return;
-    }
+        r = error_field(req->err, "approved", "'approved' is missing");
+    if (r < 0)
+        return r;
+    r = json_member_string(req->body, "user_id", &d.user_id, req->err);
+    if (r < 0)
+        return r;
+    r = json_member_string(req->body, "reason", &d.reason, req->err);
+    if (r < 0)
+        return r;
     d.approve = approved;
     if (find_action(req))
         approval_reply(req, req->params[0], &d, answer_decided);
+    return 0;
 }

@@ -321,8 +321,10 @@ static void call_handler(struct api_request *req)
     /* Changes that the handler makes are recorded as this key's. */
     struct manager *manager = req->services->manager;
     manager_set_actor(manager, req->who->key);
-    req->route->handle(req);
-    manager_set_actor(manager, NULL); /* the request may be gone */
+    req->err = &err;
+    if (req->route->handle(req) < 0)
+        api_fail(req, &err);
+    manager_set_actor(manager, NULL);
 }
 
 static void on_body(struct http_request *http, const char *body, size_t len)

@@ -20,17 +20,13 @@ static struct approvals *approvals_of(const struct api_request *req)
     return gate_approvals(req->services->gate);
 }
 
-void handle_approval_list(struct api_request *req)
+int handle_approval_list(struct api_request *req)
 {
-    struct error err = {0};
     const char *status = http_request_query(req->http, "status");
     int state = status ? approval_state_find(status) : -1;
-    if (status && state < 0) {
-        error_field(&err, "status",
-                    "'status' is none of pending, approved, rejected, expired, used, void");
-        api_fail(req, &err);
-        return;
-    }
+    if (status && state < 0)
+        return error_field(req->err, "status",
+                           "'status' is none of pending, approved, rejected, expired, used, void");
     struct approval **found = xcalloc(LIST_MAX, sizeof(struct approval *));
     size_t n = approvals_list(approvals_of(req), req->who, state, found, LIST_MAX);
     json_t *list = json_array();
@@ -38,6 +34,7 @@ void handle_approval_list(struct api_request *req)
         json_array_append_new(list, approval_view(found[i], false));
     free(found);
     api_reply(req, 200, json_pack("{s:o}", "approvals", list));
+    return 0;
 }
 
 static struct approval *find_approval(struct api_request *req)
@@ -45,11 +42,12 @@ static struct approval *find_approval(struct api_request *req)
     return api_found(req, approvals_find(approvals_of(req), req->who, req->params[0]), "approval");
 }
 
-void handle_approval_get(struct api_request *req)
+int handle_approval_get(struct api_request *req)
 {
     struct approval *a = find_approval(req);
     if (a)
         api_reply(req, 200, approval_view(a, true));
+    return 0;
 }
 
 /* --- deciding */
@@ -112,37 +110,37 @@ static int parse_session(const json_t *body, struct approval_session *s, char **
     return error_within(err, r, "session");
 }
 
-static void decide_approval(struct api_request *req, bool approve)
+static int decide_approval(struct api_request *req, bool approve)
 {
-    struct error err = {0};
     struct approval_session session = {0};
     struct approval_decision d = {.who = req->who, .approve = approve};
     _cleanup_strv_ char **prefix = NULL, **rules = NULL;
     bool has_session = false;
-    int r = 0;
     if (req->body) {
-        r = json_member_string(req->body, "reason", &d.reason, &err);
-        if (r >= 0)
-            r = json_member_string(req->body, "user_id", &d.user_id, &err);
-        if (r >= 0 && approve)
-            r = parse_session(req->body, &session, &prefix, &rules, &has_session, &err);
-    }
-    if (r < 0) {
-        api_fail(req, &err);
-        return;
+        int r = json_member_string(req->body, "reason", &d.reason, req->err);
+        if (r < 0)
+            return r;
+        r = json_member_string(req->body, "user_id", &d.user_id, req->err);
+        if (r < 0)
+            return r;
+        if (approve)
+            r = parse_session(req->body, &session, &prefix, &rules, &has_session, req->err);
+        if (r < 0)
+            return r;
     }
     d.session = has_session ? &session : NULL;
     approval_reply(req, req->params[0], &d, answer_view);
+    return 0;
 }
 
-void handle_approval_approve(struct api_request *req)
+int handle_approval_approve(struct api_request *req)
 {
-    decide_approval(req, true);
+    return decide_approval(req, true);
 }
 
-void handle_approval_reject(struct api_request *req)
+int handle_approval_reject(struct api_request *req)
 {
-    decide_approval(req, false);
+    return decide_approval(req, false);
 }
 
 /* --- the policy */
@@ -160,7 +158,8 @@ static void on_reloaded(void *data, bool changed, const struct error *err)
                             gate_policy_view(req->services->gate)));
 }
 
-void handle_policy_reload(struct api_request *req)
+int handle_policy_reload(struct api_request *req)
 {
     req->services->reload_policy(req->services->reload_data, req->who, on_reloaded, api_later(req));
+    return 0;
 }

@@ -172,20 +172,17 @@ static void on_close(struct ws *ws)
     attach_free(ws_data(ws));
 }
 
-void handle_attach(struct api_request *req)
+int handle_attach(struct api_request *req)
 {
     static const struct ws_handlers handlers = {on_message, on_drain, on_close};
     struct sandbox *sb = api_find_sandbox(req);
     struct exec *e = sb ? api_find_exec(req, sb) : NULL;
-    struct error err = {0};
     uint64_t since;
     if (!e)
-        return;
-    if (api_check_stream(req, &since, &err) < 0 ||
-        run_record_steer(req->services->audit, e, req->who, "attach", NULL, &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
+        return 0;
+    if (api_check_stream(req, &since, req->err) < 0 ||
+        run_record_steer(req->services->audit, e, req->who, "attach", NULL, req->err) < 0)
+        return -1;
     struct attach *a = new0(struct attach);
     a->exec = exec_ref(e);
     a->who = *req->who;
@@ -198,11 +195,12 @@ void handle_attach(struct api_request *req)
     a->ws = http_upgrade_ws(api_take(req), NULL, &handlers, a);
     if (!a->ws) {
         attach_free(a);
-        return;
+        return 0;
     }
     a->reader.on_ready = on_ready;
     a->drain.on_drain = on_stdin_drain;
     exec_watch_stdin(e, &a->drain);
     journal_subscribe(exec_journal(e), &a->reader);
     pump_output(a);
+    return 0;
 }

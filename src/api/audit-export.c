@@ -39,23 +39,26 @@ static void job_free(struct export_job *j)
 
 /* --- on the worker */
 
+/* What goes wrong is left in j->err, which on_page() looks at. */
 static void make_page(void *data)
 {
     struct export_job *j = data;
+    struct audit_cursor c;
+    struct audit_row row;
     struct sqlite3 *db = audit_table_open(j->path, &j->err);
-    int r = db ? 0 : -1;
-    if (r >= 0 && !j->begun)
-        r = audit_export_begin(db, j->since, j->footer.seq, j->key, &j->page, &j->since, &j->err);
-    if (r >= 0) {
-        /* A record that was dropped since the export began must not be missed silently. */
-        struct audit_cursor c;
-        struct audit_row row;
-        if (audit_cursor_open(&c, db, j->since, INT64_MAX, AUDIT_OLDEST_FIRST, &j->err) >= 0 &&
-            audit_cursor_next(&c, &row, &j->err) > 0 && row.seq != j->since + 1)
-            error_set(&j->err, ERROR_CONFLICT, 0, "records were dropped while they were exported");
-        audit_cursor_close(&c);
+    if (!db)
+        return;
+    if (!j->begun &&
+        audit_export_begin(db, j->since, j->footer.seq, j->key, &j->page, &j->since, &j->err) < 0) {
+        audit_table_close(db);
+        return;
     }
-    if (r >= 0 && !error_is_set(&j->err))
+    /* A record that was dropped since the export began must not be missed silently. */
+    if (audit_cursor_open(&c, db, j->since, INT64_MAX, AUDIT_OLDEST_FIRST, &j->err) >= 0 &&
+        audit_cursor_next(&c, &row, &j->err) > 0 && row.seq != j->since + 1)
+        error_set(&j->err, ERROR_CONFLICT, 0, "records were dropped while they were exported");
+    audit_cursor_close(&c);
+    if (!error_is_set(&j->err))
         j->more =
             audit_export_page(db, &j->since, j->footer.seq, PAGE_BYTES, &j->page, &j->err) > 0;
     audit_table_close(db);
@@ -158,19 +161,16 @@ static void on_signed(void *data, const struct checkpoint *c, const struct error
     next_page(j);
 }
 
-void handle_audit_export(struct api_request *req)
+int handle_audit_export(struct api_request *req)
 {
-    struct error err = {0};
     uint64_t since = 0;
     if (!audit_is_on(req))
-        return;
+        return 0;
     struct audit *audit = req->services->audit;
     struct audit_record record = {.kind = "export", .who = req->who, .outcome = "begun"};
-    if (api_query_number(req, "since", 0, INT64_MAX, &since, &err) < 0 ||
-        audit_write(audit, &record, NULL, &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
+    if (api_query_number(req, "since", 0, INT64_MAX, &since, req->err) < 0 ||
+        audit_write(audit, &record, NULL, req->err) < 0)
+        return -1;
     struct export_job *j = new0(struct export_job);
     *j = (struct export_job){.audit = audit,
                              .loop = req->services->loop,
@@ -181,4 +181,5 @@ void handle_audit_export(struct api_request *req)
     req->state = j;
     req->on_abort = on_request_abort;
     audit_checkpoint_now(audit, CHECKPOINT_EXPORT, on_signed, j);
+    return 0;
 }

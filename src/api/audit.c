@@ -253,19 +253,17 @@ static int parse_filter(const struct api_request *req, struct reader *r, struct 
     return e < 0 ? e : query_time(req, "to", &f->to_ns, err);
 }
 
-void handle_audit(struct api_request *req)
+int handle_audit(struct api_request *req)
 {
-    struct error err = {0};
     if (!audit_is_on(req))
-        return;
+        return 0;
     struct reader *r = new0(struct reader);
     r->audit = req->services->audit;
     r->sse = stream_kind_wanted(req->http) == STREAM_SSE;
     list_init(&r->watch.node);
-    if (parse_filter(req, r, &err) < 0) {
+    if (parse_filter(req, r, req->err) < 0) {
         reader_free(r);
-        api_fail(req, &err);
-        return;
+        return -1;
     }
     r->req = req;
     req->state = r;
@@ -274,6 +272,7 @@ void handle_audit(struct api_request *req)
     if (r->follow)
         audit_watch_add(r->audit, &r->watch);
     read_page(r);
+    return 0;
 }
 
 /* --- the newest checkpoint */
@@ -294,11 +293,12 @@ static void on_checkpoint(void *data, const struct checkpoint *c, const struct e
               json_pack("{s:s, s:o}", "key", key, "checkpoint", json_loadb(text, len, 0, NULL)));
 }
 
-void handle_audit_checkpoint(struct api_request *req)
+int handle_audit_checkpoint(struct api_request *req)
 {
     if (!audit_is_on(req))
-        return;
+        return 0;
     audit_checkpoint_now(req->services->audit, CHECKPOINT_PERIODIC, on_checkpoint, api_later(req));
+    return 0;
 }
 
 /* --- another signing key */
@@ -326,18 +326,16 @@ static void on_rotated(void *data, const struct checkpoint *c, const struct erro
                         json_loadb(text, len, 0, NULL)));
 }
 
-void handle_audit_rotate(struct api_request *req)
+int handle_audit_rotate(struct api_request *req)
 {
-    struct error err = {0};
     struct audit_record asked = {.kind = "key_change",
                                  .who = req->who,
                                  .outcome = "asked",
                                  .details_text = "{\"what\":\"rotation\"}"};
     if (!audit_is_on(req))
-        return;
-    if (audit_write(req->services->audit, &asked, NULL, &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
+        return 0;
+    if (audit_write(req->services->audit, &asked, NULL, req->err) < 0)
+        return -1;
     audit_checkpoint_now(req->services->audit, CHECKPOINT_ROTATE, on_rotated, api_later(req));
+    return 0;
 }

@@ -322,29 +322,28 @@ static const char *range_wanted(const struct api_request *req)
     return one && !ours && strlen(range) < 64 ? range + 6 : NULL;
 }
 
-void handle_file_read(struct api_request *req)
+int handle_file_read(struct api_request *req)
 {
-    struct error err = {0};
     uint64_t ignored;
     const char *path = file_query_path(req);
     if (!path)
-        return;
-    if (api_query_number(req, "offset", 0, INT64_MAX, &ignored, &err) < 0 ||
-        api_query_number(req, "length", 0, INT64_MAX, &ignored, &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
+        return 0;
+    if (api_query_number(req, "offset", 0, INT64_MAX, &ignored, req->err) < 0 ||
+        api_query_number(req, "length", 0, INT64_MAX, &ignored, req->err) < 0)
+        return -1;
     const char *offset = http_request_query(req->http, "offset");
     const char *length = http_request_query(req->http, "length");
     const char *range = range_wanted(req);
     const char *if_range = http_request_header(req->http, "If-Range");
     run_download(req, file_op_read_headed(path, offset, length, range, if_range),
                  "application/octet-stream", true);
+    return 0;
 }
 
-void handle_tar_read(struct api_request *req)
+int handle_tar_read(struct api_request *req)
 {
     const char *path = file_query_path(req);
     if (path)
         run_download(req, file_op_tar_read(path), "application/x-tar", false);
+    return 0;
 }

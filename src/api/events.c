@@ -132,49 +132,49 @@ static int parse_query(const struct api_request *req, struct event_stream *s, st
     const char *follow = http_request_query(req->http, "follow");
     bool placed = http_request_query(req->http, "since");
     int r = api_query_number(req, "since", 0, INT64_MAX - 1, &s->asked, err);
-    if (r >= 0 && s->wire.kind == STREAM_SSE) {
+    if (r < 0)
+        return r;
+    if (s->wire.kind == STREAM_SSE) {
         r = stream_parse_last_id(req, &s->asked, err);
+        if (r < 0)
+            return r;
         placed |= r > 0;
     }
     s->reader.types = EVENT_TYPES_ALL;
-    if (r >= 0 && types)
-        r = event_types_parse(types, &s->reader.types, err);
     s->reader.next = placed ? s->asked + 1 : event_journal_first(req->services->events);
     s->follow = follow ? api_query_switch(req, "follow") : s->wire.kind != STREAM_NDJSON;
-    return r;
+    return types ? event_types_parse(types, &s->reader.types, err) : 0;
 }
 
-void handle_events(struct api_request *req)
+int handle_events(struct api_request *req)
 {
     static const struct wire_ops ops = {pump_events, on_gone};
-    struct error err = {0};
     struct event_stream *s = stream_new(req, &ops);
-    if (parse_query(req, s, &err) < 0) {
+    if (parse_query(req, s, req->err) < 0) {
         free(s);
-        api_fail(req, &err);
-        return;
+        return -1;
     }
     stream_begin(s, req);
+    return 0;
 }
 
 /* Decisions about the connections of one sandbox: the same journal, less of it. */
-void handle_network_log(struct api_request *req)
+int handle_network_log(struct api_request *req)
 {
     static const struct wire_ops ops = {pump_events, on_gone};
-    struct error err = {0};
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
-        return;
+        return 0;
     struct event_stream *s = stream_new(req, &ops);
-    if (parse_query(req, s, &err) < 0 ||
-        api_query_number(req, "limit", 1, LIST_MAX, &s->left, &err) < 0) {
+    if (parse_query(req, s, req->err) < 0 ||
+        api_query_number(req, "limit", 1, LIST_MAX, &s->left, req->err) < 0) {
         free(s);
-        api_fail(req, &err);
-        return;
+        return -1;
     }
     s->reader.types = event_types_of("network");
     snprintf(s->only, sizeof(s->only), "%s", sandbox_id(sb));
     stream_begin(s, req);
+    return 0;
 }
 
 /* --- approvals, with what they are */
@@ -223,15 +223,12 @@ static void pump_approvals(struct wire *w)
     }
 }
 
-void handle_approval_events(struct api_request *req)
+int handle_approval_events(struct api_request *req)
 {
     static const struct wire_ops ops = {pump_approvals, on_gone};
-    struct error err = {0};
     uint64_t ignored;
-    if (api_check_stream(req, &ignored, &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
+    if (api_check_stream(req, &ignored, req->err) < 0)
+        return -1;
     struct event_stream *s = stream_new(req, &ops);
     s->reader.types = event_types_of("approval");
     s->reader.next = event_journal_last(req->services->events) + 1;
@@ -243,4 +240,5 @@ void handle_approval_events(struct api_request *req)
         strncpy(s->pending[i], approval_id(found[i]), APPROVAL_ID_SIZE - 1);
     free(found);
     stream_begin(s, req);
+    return 0;
 }

@@ -21,29 +21,25 @@ static bool wants_stream(const struct api_request *req, const struct exec_json *
                                     strstr(accept, "text/event-stream")));
 }
 
-void handle_run(struct api_request *req)
+int handle_run(struct api_request *req)
 {
-    struct error err = {0};
-    struct exec_json x = {0};
-    struct spec spec;
-    spec_init(&spec);
-    int r = exec_json_parse(req->body, req->services, &x, &err);
-    if (r >= 0 && x.spec.open_stdin)
-        r = error_field(&err, "open_stdin", "'open_stdin' needs a sandbox of its own");
-    if (r >= 0)
-        r = spec_json_parse(req->body, req->services, &spec, &err);
-    bool stream = r >= 0 && wants_stream(req, &x);
+    _cleanup_exec_json_ struct exec_json x = {0};
+    _cleanup_spec_ struct spec spec = {0};
+    int r = exec_json_parse(req->body, req->services, &x, req->err);
+    if (r < 0)
+        return r;
+    if (x.spec.open_stdin)
+        return error_field(req->err, "open_stdin", "'open_stdin' needs a sandbox of its own");
+    r = spec_json_parse(req->body, req->services, &spec, req->err);
+    if (r < 0)
+        return r;
+    bool stream = wants_stream(req, &x);
     if (stream && req->idempotency)
-        r = error_set(&err, ERROR_INVALID, 0, "a stream cannot have an Idempotency-Key");
-    if (r < 0) {
-        api_fail(req, &err);
-    } else {
-        struct run_request run = exec_json_request(&x, req->services, req->who);
-        run.spec = &spec;
-        run_reply(req, &run, stream ? RUN_STREAM : RUN_SYNC, view_result, x.max_output_bytes);
-    }
-    spec_done(&spec);
-    exec_json_done(&x);
+        return error_set(req->err, ERROR_INVALID, 0, "a stream cannot have an Idempotency-Key");
+    struct run_request run = exec_json_request(&x, req->services, req->who);
+    run.spec = &spec;
+    run_reply(req, &run, stream ? RUN_STREAM : RUN_SYNC, view_result, x.max_output_bytes);
+    return 0;
 }
 
 static json_t *view_async(struct exec *e, size_t max_output)
@@ -53,35 +49,33 @@ static json_t *view_async(struct exec *e, size_t max_output)
                      sandbox_id(exec_sandbox(e)));
 }
 
-void handle_exec(struct api_request *req)
+int handle_exec(struct api_request *req)
 {
-    struct error err = {0};
-    struct exec_json x = {0};
+    _cleanup_exec_json_ struct exec_json x = {0};
     bool async = false;
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
-        return;
-    int r = json_member_bool(req->body, "async", &async, &err);
-    if (r >= 0)
-        r = exec_json_parse(req->body, req->services, &x, &err);
-    if (r >= 0 && (x.spec.open_stdin || x.spec.pty) && !async)
-        r = error_field(&err, "async", "'open_stdin' and 'pty' need 'async': true");
-    if (r < 0) {
-        api_fail(req, &err);
-    } else {
-        struct run_request run = exec_json_request(&x, req->services, req->who);
-        run.sandbox = sb;
-        enum run_mode mode = async ? RUN_ASYNC : wants_stream(req, &x) ? RUN_STREAM : RUN_SYNC;
-        run_reply(req, &run, mode, async ? view_async : view_result, x.max_output_bytes);
-    }
-    exec_json_done(&x);
+        return 0;
+    int r = json_member_bool(req->body, "async", &async, req->err);
+    if (r < 0)
+        return r;
+    r = exec_json_parse(req->body, req->services, &x, req->err);
+    if (r < 0)
+        return r;
+    if ((x.spec.open_stdin || x.spec.pty) && !async)
+        return error_field(req->err, "async", "'open_stdin' and 'pty' need 'async': true");
+    struct run_request run = exec_json_request(&x, req->services, req->who);
+    run.sandbox = sb;
+    enum run_mode mode = async ? RUN_ASYNC : wants_stream(req, &x) ? RUN_STREAM : RUN_SYNC;
+    run_reply(req, &run, mode, async ? view_async : view_result, x.max_output_bytes);
+    return 0;
 }
 
-void handle_exec_list(struct api_request *req)
+int handle_exec_list(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
-        return;
+        return 0;
     size_t max = req->services->config.max_exec_list;
     struct exec **found = xcalloc(max + 1, sizeof(struct exec *));
     size_t n = exec_list(sb, found, max + 1);
@@ -93,6 +87,7 @@ void handle_exec_list(struct api_request *req)
     if (n > max)
         json_object_set_new(answer, "truncated", json_true());
     api_reply(req, 200, answer);
+    return 0;
 }
 
 static struct exec *find_exec(struct api_request *req)
@@ -101,26 +96,25 @@ static struct exec *find_exec(struct api_request *req)
     return sb ? api_find_exec(req, sb) : NULL;
 }
 
-void handle_exec_get(struct api_request *req)
+int handle_exec_get(struct api_request *req)
 {
     struct exec *e = find_exec(req);
     if (e)
         api_reply(req, 200, view_exec(e));
+    return 0;
 }
 
-void handle_exec_logs(struct api_request *req)
+int handle_exec_logs(struct api_request *req)
 {
     struct exec *e = find_exec(req);
     if (!e)
-        return;
-    struct error err = {0};
+        return 0;
     struct stream_query q;
-    if (stream_query_parse(req, &q, &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
+    if (stream_query_parse(req, &q, req->err) < 0)
+        return -1;
     q.follow = api_query_switch(req, "follow");
     stream_open(req, e, &q, NULL, NULL);
+    return 0;
 }
 
 /* Answers with the exec's state, or with why not. */
@@ -132,48 +126,54 @@ static void reply_steered(struct api_request *req, struct exec *e, int r, const 
         api_reply(req, 200, view_exec(e));
 }
 
-void handle_exec_signal(struct api_request *req)
+int handle_exec_signal(struct api_request *req)
 {
-    struct error err = {0};
     int signo = 0;
     struct exec *e = find_exec(req);
     if (!e)
-        return;
-    int r = signal_parse(json_object_get(req->body, "signal"), &signo, &err);
-    if (r >= 0)
-        r = run_record_steer(req->services->audit, e, req->who, "signal",
-                             json_pack("{s:i}", "signal", signo), &err);
-    if (r >= 0)
-        r = exec_signal(e, signo, &err);
-    reply_steered(req, e, r, &err);
+        return 0;
+    int r = signal_parse(json_object_get(req->body, "signal"), &signo, req->err);
+    if (r < 0)
+        return r;
+    r = run_record_steer(req->services->audit, e, req->who, "signal",
+                         json_pack("{s:i}", "signal", signo), req->err);
+    if (r < 0)
+        return r;
+    r = exec_signal(e, signo, req->err);
+    reply_steered(req, e, r, req->err);
+    return 0;
 }
 
-void handle_exec_resize(struct api_request *req)
+int handle_exec_resize(struct api_request *req)
 {
-    struct error err = {0};
     int64_t rows = 0, cols = 0;
     struct exec *e = find_exec(req);
     if (!e)
-        return;
-    int r = json_member_int(req->body, "rows", 1, 10000, &rows, &err);
-    if (r >= 0)
-        r = json_member_int(req->body, "cols", 1, 10000, &cols, &err);
-    if (r >= 0 && (!rows || !cols))
-        r = error_field(&err, rows ? "cols" : "rows", "'rows' and 'cols' are needed");
-    if (r >= 0)
-        r = run_record_steer(
-            req->services->audit, e, req->who, "resize",
-            json_pack("{s:I, s:I}", "rows", (json_int_t)rows, "cols", (json_int_t)cols), &err);
-    if (r >= 0)
-        r = exec_resize(e, (uint16_t)rows, (uint16_t)cols, &err);
-    reply_steered(req, e, r, &err);
+        return 0;
+    int r = json_member_int(req->body, "rows", 1, 10000, &rows, req->err);
+    if (r < 0)
+        return r;
+    r = json_member_int(req->body, "cols", 1, 10000, &cols, req->err);
+    if (r < 0)
+        return r;
+    if (!rows || !cols)
+        return error_field(req->err, rows ? "cols" : "rows", "'rows' and 'cols' are needed");
+    r = run_record_steer(
+        req->services->audit, e, req->who, "resize",
+        json_pack("{s:I, s:I}", "rows", (json_int_t)rows, "cols", (json_int_t)cols), req->err);
+    if (r < 0)
+        return r;
+    r = exec_resize(e, (uint16_t)rows, (uint16_t)cols, req->err);
+    reply_steered(req, e, r, req->err);
+    return 0;
 }
 
-void handle_exec_cancel(struct api_request *req)
+int handle_exec_cancel(struct api_request *req)
 {
     struct exec *e = find_exec(req);
     if (e)
         cancel_reply(req, e, view_exec);
+    return 0;
 }
 
 /* --- stdin: the body as it comes, held back while the command does not read */
@@ -241,11 +241,11 @@ static void on_stdin_chunk(struct http_request *http, const char *data, size_t l
         http_request_pause(http);
 }
 
-void handle_exec_stdin(struct api_request *req)
+int handle_exec_stdin(struct api_request *req)
 {
     struct exec *e = find_exec(req);
     if (!e)
-        return;
+        return 0;
     struct stdin_call *c = new0(struct stdin_call);
     c->req = req;
     c->exec = exec_ref(e);
@@ -257,4 +257,5 @@ void handle_exec_stdin(struct api_request *req)
     c->drain.on_drain = on_stdin_drain;
     exec_watch_stdin(e, &c->drain);
     http_request_stream_body(req->http, on_stdin_chunk);
+    return 0;
 }

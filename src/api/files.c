@@ -97,61 +97,65 @@ static void run_json(struct api_request *req, struct file_op op, bool has_answer
     }
 }
 
-void handle_file_list(struct api_request *req)
+int handle_file_list(struct api_request *req)
 {
     const char *path = file_query_path(req);
     if (path)
         run_json(req, file_op_list(path, api_query_switch(req, "recursive")), true);
+    return 0;
 }
 
-void handle_file_stat(struct api_request *req)
+int handle_file_stat(struct api_request *req)
 {
     const char *path = file_query_path(req);
     if (path)
         run_json(req, file_op_stat(path), true);
+    return 0;
 }
 
-void handle_file_remove(struct api_request *req)
+int handle_file_remove(struct api_request *req)
 {
     const char *path = file_query_path(req);
     if (path)
         run_json(req, file_op_remove(path, api_query_switch(req, "recursive")), false);
+    return 0;
 }
 
-void handle_file_mkdir(struct api_request *req)
+int handle_file_mkdir(struct api_request *req)
 {
-    struct error err = {0};
     const char *path = NULL;
     bool parents = false;
-    int r = json_member_string(req->body, "path", &path, &err);
-    if (r >= 0)
-        r = json_member_bool(req->body, "parents", &parents, &err);
-    if (r >= 0 && (!path || !*path))
-        r = error_field(&err, "path", "'path' is missing");
+    int r = json_member_string(req->body, "path", &path, req->err);
     if (r < 0)
-        api_fail(req, &err);
-    else
-        run_json(req, file_op_mkdir(path, parents), false);
+        return r;
+    r = json_member_bool(req->body, "parents", &parents, req->err);
+    if (r < 0)
+        return r;
+    if (!path || !*path)
+        return error_field(req->err, "path", "'path' is missing");
+    run_json(req, file_op_mkdir(path, parents), false);
+    return 0;
 }
 
-void handle_file_move(struct api_request *req)
+int handle_file_move(struct api_request *req)
 {
-    struct error err = {0};
     const char *from = NULL, *to = NULL;
-    int r = json_member_string(req->body, "from", &from, &err);
-    if (r >= 0)
-        r = json_member_string(req->body, "to", &to, &err);
-    if (r >= 0 && (!from || !to || !*from || !*to))
-        r = error_field(&err, from ? "to" : "from", "'from' and 'to' are needed");
+    int r = json_member_string(req->body, "from", &from, req->err);
     if (r < 0)
-        api_fail(req, &err);
-    else
-        run_json(req, file_op_move(from, to), false);
+        return r;
+    r = json_member_string(req->body, "to", &to, req->err);
+    if (r < 0)
+        return r;
+    if (!from || !to || !*from || !*to)
+        return error_field(req->err, from ? "to" : "from", "'from' and 'to' are needed");
+    run_json(req, file_op_move(from, to), false);
+    return 0;
 }
 
-void handle_processes(struct api_request *req)
+int handle_processes(struct api_request *req)
 {
     run_json(req, file_op_processes(), true);
+    return 0;
 }
 
 /* --- bytes in */
@@ -314,22 +318,22 @@ static void run_upload(struct api_request *req, struct file_op op)
     }
 }
 
-void handle_file_write(struct api_request *req)
+int handle_file_write(struct api_request *req)
 {
     const char *path = file_query_path(req);
     if (!path)
-        return;
-    struct error err = {0};
+        return 0;
     const char *mode = http_request_query(req->http, "mode");
-    if (file_op_check_mode(mode, &err) < 0)
-        api_fail(req, &err);
-    else
-        run_upload(req, file_op_write(path, mode, api_query_switch(req, "append")));
+    if (file_op_check_mode(mode, req->err) < 0)
+        return -1;
+    run_upload(req, file_op_write(path, mode, api_query_switch(req, "append")));
+    return 0;
 }
 
-void handle_tar_write(struct api_request *req)
+int handle_tar_write(struct api_request *req)
 {
     const char *path = file_query_path(req);
     if (path)
         run_upload(req, file_op_tar_write(path));
+    return 0;
 }

@@ -125,19 +125,16 @@ static struct image_upload *upload_new(struct image_call *c, int fd)
     return u;
 }
 
-void handle_image_upload(struct api_request *req)
+int handle_image_upload(struct api_request *req)
 {
-    struct error err = {0};
     const char *name = http_request_query(req->http, "name");
     const char *format = http_request_query(req->http, "format");
     int pair[2];
-    int r = check_upload(req, name, &err);
-    if (r >= 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        r = error_set(&err, ERROR_LIMIT, errno, "open a socket");
-    if (r < 0) {
-        api_fail(req, &err);
-        return;
-    }
+    int r = check_upload(req, name, req->err);
+    if (r < 0)
+        return r;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return error_set(req->err, ERROR_LIMIT, errno, "open a socket");
     struct image_call *c = image_call_new(req, "imported", name);
     c->format = image_format_wanted(req);
     c->data = upload_new(c, pair[0]);
@@ -151,4 +148,5 @@ void handle_image_upload(struct api_request *req)
     close(pair[1]);
     if (started)
         http_request_stream_body(http, on_chunk);
+    return 0;
 }

@@ -212,46 +212,47 @@ static const char *image_of(struct api_request *req)
     return NULL;
 }
 
-void handle_image_list(struct api_request *req)
+int handle_image_list(struct api_request *req)
 {
-    if (http_request_query(req->http, "image")) {
-        handle_image_get(req);
-        return;
-    }
+    if (http_request_query(req->http, "image"))
+        return handle_image_get(req);
     struct image_call *c = image_call_new(req, NULL, "");
     c->items = json_array();
     image_call_start(c, json_pack("{s:s}", "op", "list"), -1);
+    return 0;
 }
 
-void handle_image_get(struct api_request *req)
+int handle_image_get(struct api_request *req)
 {
     const char *image = image_of(req);
     if (image)
         image_call_start(image_call_new(req, NULL, image),
                          json_pack("{s:s, s:s}", "op", "find", "image", image), -1);
+    return 0;
 }
 
-void handle_image_pull(struct api_request *req)
+int handle_image_pull(struct api_request *req)
 {
-    struct error err = {0};
     const char *image = NULL, *policy = "always";
-    int r = json_member_string(req->body, "image", &image, &err);
-    if (r >= 0)
-        r = json_member_string(req->body, "policy", &policy, &err);
-    if (r >= 0)
-        r = image_text_check(image ? image : "", &err);
-    if (r >= 0 && strcmp(policy, "always") != 0 && strcmp(policy, "missing") != 0)
-        r = error_field(&err, "policy", "'policy' is 'always' or 'missing'");
-    if (r >= 0)
-        r = image_check_name(req->services->gate, req->who, image, &err);
-    if (r < 0) {
-        api_fail(req, &err);
-        return;
-    }
+    int r = json_member_string(req->body, "image", &image, req->err);
+    if (r < 0)
+        return r;
+    r = json_member_string(req->body, "policy", &policy, req->err);
+    if (r < 0)
+        return r;
+    r = image_text_check(image ? image : "", req->err);
+    if (r < 0)
+        return r;
+    if (strcmp(policy, "always") != 0 && strcmp(policy, "missing") != 0)
+        return error_field(req->err, "policy", "'policy' is 'always' or 'missing'");
+    r = image_check_name(req->services->gate, req->who, image, req->err);
+    if (r < 0)
+        return r;
     struct image_call *c = image_call_new(req, "pulled", image);
     c->format = image_format_wanted(req);
     image_call_start(
         c, json_pack("{s:s, s:s, s:s}", "op", "pull", "image", image, "policy", policy), -1);
+    return 0;
 }
 
 /* What it is comes first, so that one in use is not removed. */
@@ -279,22 +280,21 @@ static void on_found(void *data, json_t *result, const struct error *err)
     api_fail(req, &failed);
 }
 
-void handle_image_remove(struct api_request *req)
+int handle_image_remove(struct api_request *req)
 {
     static const struct keeper_handlers handlers = {.on_done = on_found};
-    struct error err = {0};
     const char *image = image_of(req);
     if (!image)
-        return;
+        return 0;
     struct image_call *c = image_call_new(req, "removed", image);
     c->goes_on = true;
     req->state = c;
     req->on_abort = on_request_abort;
     c->call =
         images_call(req->services->images, json_pack("{s:s, s:s}", "op", "find", "image", image),
-                    -1, &handlers, c, &err);
+                    -1, &handlers, c, req->err);
     if (c->call)
-        return;
+        return 0;
     call_free(c);
-    api_fail(req, &err);
+    return -1;
 }

@@ -86,17 +86,22 @@ static int parse_roles(const json_t *body, unsigned *ret, struct error *err)
 
 static int parse_quotas(const json_t *body, struct key_quotas *ret, struct error *err)
 {
+    const struct {
+        const char *name;
+        int64_t *value;
+    } quotas[] = {{"max_sandboxes", &ret->max_sandboxes},
+                  {"max_execs", &ret->max_execs},
+                  {"requests_per_minute", &ret->requests_per_minute}};
     json_t *o = NULL;
     int r = json_member_object(body, "quotas", &o, err);
     if (r <= 0)
         return r;
-    r = json_member_int(o, "max_sandboxes", 0, KEY_QUOTA_MAX, &ret->max_sandboxes, err);
-    if (r >= 0)
-        r = json_member_int(o, "max_execs", 0, KEY_QUOTA_MAX, &ret->max_execs, err);
-    if (r >= 0)
-        r = json_member_int(o, "requests_per_minute", 0, KEY_QUOTA_MAX, &ret->requests_per_minute,
-                            err);
-    return error_within(err, r, "quotas");
+    for (size_t i = 0; i < ELEMENTS(quotas); i++) {
+        r = json_member_int(o, quotas[i].name, 0, KEY_QUOTA_MAX, quotas[i].value, err);
+        if (r < 0)
+            return error_within(err, r, "quotas");
+    }
+    return 0;
 }
 
 static int parse_request(const json_t *body, struct key_request *ret, struct error *err)
@@ -181,72 +186,69 @@ static void note_ended(struct api_request *req, const char *id, const char *outc
 
 /* --- handlers */
 
-void handle_key_list(struct api_request *req)
+int handle_key_list(struct api_request *req)
 {
     api_reply(req, 200, json_pack("{s:o}", "keys", keys_to_json(req->services->keys)));
+    return 0;
 }
 
-void handle_key_add(struct api_request *req)
+int handle_key_add(struct api_request *req)
 {
-    struct error err = {0};
     char secret[KEY_SECRET_SIZE];
     struct key_request kr = {.quotas = KEY_QUOTAS_INIT};
     if (!has_keys(req))
-        return;
-    if (parse_request(req->body, &kr, &err) < 0 || check_first(req, kr.roles, &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
+        return 0;
+    if (parse_request(req->body, &kr, req->err) < 0 || check_first(req, kr.roles, req->err) < 0)
+        return -1;
     bool was_open = is_open(req);
     struct pending *p = pending_new(req, 201);
-    const struct key *key = keys_add(req->services->keys, &kr, secret, on_recorded, p, &err);
+    const struct key *key = keys_add(req->services->keys, &kr, secret, on_recorded, p, req->err);
     if (!key) {
-        fail_pending(p, &err);
-        return;
+        fail_pending(p, req->err);
+        return 0;
     }
     if (was_open) /* streams that were opened without a key show everything */
         http_request_drop_others(req->http, "keys are needed now");
-    if (record_added(req, key, &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
+    if (record_added(req, key, req->err) < 0)
+        return -1;
     log_info("key added id=%s by=%s", key->id, req->owner);
     p->answer = view_with_secret(key, secret);
+    return 0;
 }
 
-void handle_key_revoke(struct api_request *req)
+int handle_key_revoke(struct api_request *req)
 {
-    struct error err = {0};
     if (!has_keys(req))
-        return;
+        return 0;
     http_request_admit(req->http, ""); /* a caller that revokes its own key still gets the answer */
     struct pending *p = pending_new(req, 200);
     p->answer = json_pack("{s:s, s:b}", "id", req->params[0], "revoked", 1);
     if (keys_revoke(req->services->keys, req->params[0], !req->services->config.token, on_recorded,
-                    p, &err) < 0) {
-        fail_pending(p, &err);
-        return;
+                    p, req->err) < 0) {
+        fail_pending(p, req->err);
+        return 0;
     }
     note_ended(req, req->params[0], "revoked");
+    return 0;
 }
 
-void handle_key_rotate(struct api_request *req)
+int handle_key_rotate(struct api_request *req)
 {
-    struct error err = {0};
     char secret[KEY_SECRET_SIZE];
     if (!has_keys(req))
-        return;
+        return 0;
     http_request_admit(req->http, "");
     struct pending *p = pending_new(req, 200);
-    if (keys_rotate(req->services->keys, req->params[0], secret, on_recorded, p, &err) < 0) {
-        fail_pending(p, &err);
-        return;
+    if (keys_rotate(req->services->keys, req->params[0], secret, on_recorded, p, req->err) < 0) {
+        fail_pending(p, req->err);
+        return 0;
     }
     note_ended(req, req->params[0], "rotated");
     p->answer = view_with_secret(keys_find(req->services->keys, req->params[0]), secret);
+    return 0;
 }
 
-void handle_identity(struct api_request *req)
+int handle_identity(struct api_request *req)
 {
     const struct identity *who = req->who;
     struct key_quotas q = keys_quotas(req->services->keys, who->key);
@@ -256,4 +258,5 @@ void handle_identity(struct api_request *req)
                         who->authenticated, "quotas", "max_sandboxes", (json_int_t)q.max_sandboxes,
                         "max_execs", (json_int_t)q.max_execs, "requests_per_minute",
                         (json_int_t)q.requests_per_minute));
+    return 0;
 }

@@ -11,9 +11,10 @@
 
 #define ALIAS_MAX 128
 
-void handle_mas_health(struct api_request *req)
+int handle_mas_health(struct api_request *req)
 {
     api_reply(req, 200, json_pack("{s:s, s:s}", "status", "ok", "version", MAS_VERSION));
+    return 0;
 }
 
 /* --- create */
@@ -83,41 +84,35 @@ static json_t *view_created(struct sandbox *sb)
 static struct sandbox *create_from(struct api_request *req, struct spec *spec, struct error *err)
 {
     const char *alias = NULL;
-    int r = json_member_string(req->body, "sandbox_id", &alias, err);
-    if (r >= 0 && alias && *alias)
-        r = check_alias(alias, err);
-    struct sandbox_policy *own = sandbox_policy_new();
-    if (r >= 0)
-        r = policy_parse_request(json_object_get(req->body, "policy"), &own->policy, err);
-    if (r >= 0)
-        r = parse_resources(req->body, spec, &own->timeout_ms, err);
-    if (r >= 0)
-        r = tool_narrow_spec(spec, &own->policy, req->services->tool.mounts_allow, err);
-    const struct policy *policies[] = {&own->policy};
     struct sandbox_maker by;
-    if (r >= 0)
-        r = network_from_policies(spec, policies, 1, err);
-    if (r >= 0)
-        r = network_admit(req->services->gate, req->who, spec, &by, err);
-    if (r < 0) {
+    if (json_member_string(req->body, "sandbox_id", &alias, err) < 0)
+        return NULL;
+    if (alias && !*alias)
+        alias = NULL;
+    if (alias && check_alias(alias, err) < 0)
+        return NULL;
+    struct sandbox_policy *own = sandbox_policy_new();
+    const struct policy *policies[] = {&own->policy};
+    if (policy_parse_request(json_object_get(req->body, "policy"), &own->policy, err) < 0 ||
+        parse_resources(req->body, spec, &own->timeout_ms, err) < 0 ||
+        tool_narrow_spec(spec, &own->policy, req->services->tool.mounts_allow, err) < 0 ||
+        network_from_policies(spec, policies, 1, err) < 0 ||
+        network_admit(req->services->gate, req->who, spec, &by, err) < 0) {
         sandbox_policy_free(own);
         return NULL;
     }
-    return sandbox_create_narrowed(req->services->manager, spec, &by,
-                                   alias && *alias ? alias : NULL, own, err);
+    return sandbox_create_narrowed(req->services->manager, spec, &by, alias, own, err);
 }
 
-void handle_mas_create(struct api_request *req)
+int handle_mas_create(struct api_request *req)
 {
-    struct error err = {0};
-    struct spec spec;
+    _cleanup_spec_ struct spec spec;
     spec_copy(&spec, req->services->default_spec);
-    struct sandbox *sb = create_from(req, &spec, &err);
-    spec_done(&spec);
-    if (sb)
-        sandbox_reply_ready(req, sb, 200, view_created);
-    else
-        api_fail(req, &err);
+    struct sandbox *sb = create_from(req, &spec, req->err);
+    if (!sb)
+        return -1;
+    sandbox_reply_ready(req, sb, 200, view_created);
+    return 0;
 }
 
 /* --- execute */
@@ -180,29 +175,31 @@ static void reply_invalid(struct execute *x, const struct error *err)
     on_tool_done(x, &r);
 }
 
-void handle_mas_execute(struct api_request *req)
+int handle_mas_execute(struct api_request *req)
 {
-    struct error err = {0};
     json_t *tool = NULL;
     const char *id = NULL, *sandbox_name = NULL, *name = NULL;
-    int r = json_member_object(req->body, "tool", &tool, &err);
-    if (r >= 0 && !tool)
-        r = error_field(&err, "tool", "'tool' is missing");
-    if (r >= 0)
-        r = json_member_string(tool, "name", &name, &err);
-    if (r >= 0 && !name)
-        r = error_field(&err, "tool", "'tool.name' is missing");
-    if (r >= 0)
-        r = json_member_string(req->body, "tool_call_id", &id, &err);
-    if (r >= 0)
-        r = json_member_string(req->body, "sandbox_id", &sandbox_name, &err);
+    int r = json_member_object(req->body, "tool", &tool, req->err);
+    if (r < 0)
+        return r;
+    if (!tool)
+        return error_field(req->err, "tool", "'tool' is missing");
+    r = json_member_string(tool, "name", &name, req->err);
+    if (r < 0)
+        return r;
+    if (!name)
+        return error_field(req->err, "tool", "'tool.name' is missing");
+    r = json_member_string(req->body, "tool_call_id", &id, req->err);
+    if (r < 0)
+        return r;
+    r = json_member_string(req->body, "sandbox_id", &sandbox_name, req->err);
+    if (r < 0)
+        return r;
     struct execute *x = new0(struct execute);
-    if (r >= 0)
-        r = policy_parse_request(json_object_get(req->body, "policy"), &x->policy, &err);
+    r = policy_parse_request(json_object_get(req->body, "policy"), &x->policy, req->err);
     if (r < 0) {
         execute_free(x);
-        api_fail(req, &err);
-        return;
+        return -1;
     }
     x->req = req;
     x->tool_call_id = id ? xstrdup(id) : NULL;
@@ -214,9 +211,9 @@ void handle_mas_execute(struct api_request *req)
     if (sandbox_name && *sandbox_name) {
         tr.sandbox = api_lookup_sandbox(req, sandbox_name);
         if (!tr.sandbox) {
-            error_set(&err, ERROR_NOT_FOUND, 0, "there is no sandbox '%.80s'", sandbox_name);
-            reply_invalid(x, &err);
-            return;
+            error_set(req->err, ERROR_NOT_FOUND, 0, "there is no sandbox '%.80s'", sandbox_name);
+            reply_invalid(x, req->err);
+            return 0;
         }
     }
     req->state = x;
@@ -224,6 +221,7 @@ void handle_mas_execute(struct api_request *req)
     struct tool_call *call = tool_call_start(&req->services->tool, &tr, on_tool_done, x);
     if (call)
         x->call = call;
+    return 0;
 }
 
 /* --- destroy */
@@ -234,19 +232,17 @@ static json_t *view_destroyed(struct sandbox *sb)
     return json_pack("{s:s}", "status", "ok");
 }
 
-void handle_mas_destroy(struct api_request *req)
+int handle_mas_destroy(struct api_request *req)
 {
-    struct error err = {0};
     const char *id = NULL;
-    struct sandbox *sb = NULL;
-    if (json_member_string(req->body, "sandbox_id", &id, &err) >= 0 && !id)
-        error_field(&err, "sandbox_id", "'sandbox_id' is missing");
-    if (id)
-        sb = api_lookup_sandbox(req, id);
-    if (id && !sb)
-        error_set(&err, ERROR_NOT_FOUND, 0, "there is no sandbox '%.80s'", id);
+    int r = json_member_string(req->body, "sandbox_id", &id, req->err);
+    if (r < 0)
+        return r;
+    if (!id)
+        return error_field(req->err, "sandbox_id", "'sandbox_id' is missing");
+    struct sandbox *sb = api_lookup_sandbox(req, id);
     if (!sb)
-        api_fail(req, &err);
-    else
-        sandbox_reply_deleted(req, sb, 200, view_destroyed);
+        return error_set(req->err, ERROR_NOT_FOUND, 0, "there is no sandbox '%.80s'", id);
+    sandbox_reply_deleted(req, sb, 200, view_destroyed);
+    return 0;
 }

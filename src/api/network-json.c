@@ -126,29 +126,34 @@ static int append_name(const json_t *item, char **text, struct error *err)
 {
     const char *name = NULL;
     int r = json_member_string(item, "name", &name, err);
-    if (r >= 0 && name && (!*name || strchr(name, ' ')))
+    if (r <= 0)
+        return r;
+    if (!*name || strchr(name, ' '))
         return error_field(err, "name", "'name' is 1 to 64 letters, digits, '-', '_' and '.'");
-    if (r >= 0 && name)
-        *text = text_append(*text, " name=", name);
-    return r;
+    *text = text_append(*text, " name=", name);
+    return 0;
 }
 
 /* What follows the host. *ret_read: the rule is about requests that have to be read. */
 static int format_attributes(const json_t *item, char **text, bool *ret_read, struct error *err)
 {
-    int http = append_protocol(item, text, err), methods = 0, paths = 0, r = http;
-    if (r >= 0)
-        r = methods = append_words(item, "methods", rule_method_ok, " methods=", ",", text, err);
-    if (r >= 0)
-        r = paths = append_words(item, "paths", rule_path_ok, " path=", " path=", text, err);
-    if (r >= 0)
-        r = append_ask(item, text, err);
-    if (r >= 0)
-        r = append_end(item, text, err);
-    if (r >= 0)
-        r = append_name(item, text, err);
+    int http = append_protocol(item, text, err);
+    if (http < 0)
+        return http;
+    int methods = append_words(item, "methods", rule_method_ok, " methods=", ",", text, err);
+    if (methods < 0)
+        return methods;
+    int paths = append_words(item, "paths", rule_path_ok, " path=", " path=", text, err);
+    if (paths < 0)
+        return paths;
+    int r = append_ask(item, text, err);
+    if (r < 0)
+        return r;
+    r = append_end(item, text, err);
+    if (r < 0)
+        return r;
     *ret_read = http > 0 || methods > 0 || paths > 0;
-    return r;
+    return append_name(item, text, err);
 }
 
 static int add_rule(struct texts *t, const char *place, json_int_t port, const char *attributes,

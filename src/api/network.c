@@ -14,11 +14,12 @@
 #define DROP_MAX   128
 #define CHANGE_MAX 128
 
-void handle_network_get(struct api_request *req)
+int handle_network_get(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
     if (sb)
         api_reply(req, 200, network_json_view(sandbox_spec(sb)));
+    return 0;
 }
 
 /* --- changing it */
@@ -72,29 +73,41 @@ static int check_length(const json_t *body, const char *key, struct error *err)
     return error_field(err, key, "a change has at most %d rules of each kind", CHANGE_MAX);
 }
 
-void handle_network_change(struct api_request *req)
+int handle_network_change(struct api_request *req)
 {
-    struct error err = {0};
     struct sandbox *sb = api_find_sandbox(req);
     _cleanup_strv_ char **allow = NULL, **deny = NULL, **drop = NULL;
     bool none = false;
     if (!sb)
-        return;
+        return 0;
     bool read = sandbox_spec(sb)->intercept;
-    int r = check_length(req->body, "allow", &err);
-    r = r < 0 ? r : check_length(req->body, "deny", &err);
-    r = r < 0 ? r : network_json_rules(req->body, "allow", read, &allow, &err);
-    r = r < 0 ? r : network_json_rules(req->body, "deny", read, &deny, &err);
-    if (r >= 0 && spec_has_addresses(sandbox_spec(sb)))
-        r = network_json_check_denied(deny, &err);
-    r = r < 0 ? r : json_member_strv(req->body, "drop", DROP_MAX, &drop, &err);
-    r = r < 0 ? r : parse_mode(req->body, &none, &err);
-    if (r >= 0 && !none && !(allow && *allow) && !(deny && *deny) && !(drop && *drop))
-        r = error_set(&err, ERROR_INVALID, 0, "'allow', 'deny', 'drop' or 'mode' is missing");
-    if (r < 0) {
-        api_fail(req, &err);
-        return;
-    }
+    int r = check_length(req->body, "allow", req->err);
+    if (r < 0)
+        return r;
+    r = check_length(req->body, "deny", req->err);
+    if (r < 0)
+        return r;
+    r = network_json_rules(req->body, "allow", read, &allow, req->err);
+    if (r < 0)
+        return r;
+    r = network_json_rules(req->body, "deny", read, &deny, req->err);
+    if (r < 0)
+        return r;
+    if (spec_has_addresses(sandbox_spec(sb)))
+        r = network_json_check_denied(deny, req->err);
+    if (r < 0)
+        return r;
+    r = json_member_strv(req->body, "drop", DROP_MAX, &drop, req->err);
+    if (r < 0)
+        return r;
+    r = parse_mode(req->body, &none, req->err);
+    if (r < 0)
+        return r;
+    if (!none && !(allow && *allow) && !(deny && *deny) && !(drop && *drop))
+        return error_set(req->err, ERROR_INVALID, 0,
+                         "'allow', 'deny', 'drop' or 'mode' is missing");
+    if (r < 0)
+        return r;
     struct change_call *c = new0(struct change_call);
     c->req = req;
     c->sandbox = sandbox_ref(sb);
@@ -108,4 +121,5 @@ void handle_network_change(struct api_request *req)
     struct widening *w = network_change_start(&change, on_changed, c);
     if (w)
         c->widening = w;
+    return 0;
 }

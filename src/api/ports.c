@@ -136,31 +136,29 @@ static void start_proxy(struct api_request *req, struct sandbox *sb, uint16_t po
     port_proxy_start(api_take(req), &pr);
 }
 
-void handle_port(struct api_request *req)
+int handle_port(struct api_request *req)
 {
     uint16_t port;
     const char *target = http_request_target(req->http), *rest = target;
     struct sandbox *sb = find_place(req, &port);
     if (!sb)
-        return;
+        return 0;
     for (int i = 1; i < PREFIX_SLASHES; i++)
         rest = strchr(rest + 1, '/'); /* as many as the route has matched */
     _cleanup_free_ char *prefix = xstrndup(target, (size_t)(rest - target));
     start_proxy(req, sb, port, prefix, rest);
+    return 0;
 }
 
-void handle_port_forward(struct api_request *req)
+int handle_port_forward(struct api_request *req)
 {
     uint16_t port;
-    struct error err = {0};
-    if (!http_request_wants_ws(req->http)) {
-        error_set(&err, ERROR_INVALID, 0, "this is a WebSocket");
-        api_fail(req, &err);
-        return;
-    }
+    if (!http_request_wants_ws(req->http))
+        return error_set(req->err, ERROR_INVALID, 0, "this is a WebSocket");
     struct sandbox *sb = find_place(req, &port);
     if (sb)
         port_forward_start(api_take(req), sb, port);
+    return 0;
 }
 
 bool ports_take_encoded(struct http_request *http, void *data)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One HTTP request on its way through a route's handler.
  *
- * A handler answers exactly once, now or later, with api_reply(), api_fail() or by taking the
- * connection over (api_take()); the request is gone then. Should the client leave first, on_abort
+ * A handler answers exactly once. It returns a negative number with req->err set, which is then the
+ * answer; or 0, and has answered or will, with api_reply(), api_fail() or by taking the connection
+ * over (api_take()). The request is gone with its answer. Should the client leave first, on_abort
  * is called and the request is gone when it returns. */
 #pragma once
 
@@ -44,6 +45,7 @@ struct api_request {
     unsigned retry_after_s; /* of a 429; 0: one */
     void *data;             /* of the extension its route is of */
     struct weak *weak;      /* see api_later() */
+    struct error *err;      /* the handler's, until it returns */
     /* the handler's own */
     void *state;
     void (*on_abort)(struct api_request *req);
@@ -72,7 +74,7 @@ struct route {
     const char *path; /* "/v1/sandboxes/{id}/exec" */
     enum route_style style;
     unsigned flags;
-    void (*handle)(struct api_request *req);
+    int (*handle)(struct api_request *req);
     const char *summary;
     unsigned roles; /* enum role: any one of them will do; none: only open routes may have that */
     /* The kind of record that it leaves in the audit, of what it does or reads in a sandbox:

@@ -13,9 +13,10 @@ void sandbox_reply_ready(struct api_request *req, struct sandbox *sb, int status
                          json_t *(*view)(struct sandbox *sb));
 void sandbox_reply_deleted(struct api_request *req, struct sandbox *sb, int status,
                            json_t *(*view)(struct sandbox *sb));
-/* Makes a sandbox from spec, whose contents it takes, once its image is known, and answers when it
- * is ready. name (NULL if there is none) must live as long as the request. begin is optional: it is
- * called when the sandbox is made, which is deleted again where begin fails. */
+/* Makes a sandbox from spec, whose contents it takes and which it leaves empty, once its image is
+ * known, and answers when it is ready. name (NULL if there is none) must live as long as the
+ * request. begin is optional: it is called when the sandbox is made, which is deleted again where
+ * begin fails. */
 void sandbox_reply_created(struct api_request *req, struct spec *spec, const char *name, int status,
                            json_t *(*view)(struct sandbox *sb),
                            int (*begin)(struct api_request *req, struct sandbox *sb,

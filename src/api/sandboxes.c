@@ -183,9 +183,11 @@ void sandbox_reply_created(struct api_request *req, struct spec *spec, const cha
                            .status = status,
                            .view = view,
                            .begin = begin};
+    spec_init(spec);
     int r = gate_check_network(o->gate, req->who, c->spec.runtime,
                                c->spec.network ? c->spec.hosts : NULL, &err);
-    r = r < 0 ? r : gate_check_network(o->gate, req->who, c->spec.runtime, c->spec.cidrs, &err);
+    if (r >= 0)
+        r = gate_check_network(o->gate, req->who, c->spec.runtime, c->spec.cidrs, &err);
     if (r >= 0)
         r = image_find_start(&c->image, o->images, o->gate, req->who, req->terms.approval_id,
                              &c->spec, &err);
@@ -237,38 +239,35 @@ struct sandbox *sandbox_of_key(struct api_request *req, const char **name)
     return sb && sandbox_state(sb) != SANDBOX_STOPPING ? sb : NULL;
 }
 
-void handle_sandbox_create(struct api_request *req)
+int handle_sandbox_create(struct api_request *req)
 {
-    struct error err = {0};
-    struct spec spec;
+    _cleanup_spec_ struct spec spec = {0};
     const char *name = NULL;
-    int r = json_member_string(req->body, "id", &name, &err);
-    if (r >= 0 && name)
-        r = sandbox_name_check(name, &err);
-    if (r >= 0)
-        r = spec_json_parse(req->body, req->services, &spec, &err);
-    if (r < 0) {
-        api_fail(req, &err);
-        return;
+    int r = json_member_string(req->body, "id", &name, req->err);
+    if (r < 0)
+        return r;
+    if (name) {
+        r = sandbox_name_check(name, req->err);
+        if (r < 0)
+            return r;
     }
+    r = spec_json_parse(req->body, req->services, &spec, req->err);
+    if (r < 0)
+        return r;
     struct sandbox *sb = sandbox_of_key(req, &name);
-    if (!sb) {
+    if (sb)
+        sandbox_reply_ready(req, sb, 201, view_created);
+    else
         sandbox_reply_created(req, &spec, name, 201, view_created, NULL);
-        return;
-    }
-    spec_done(&spec);
-    sandbox_reply_ready(req, sb, 201, view_created);
+    return 0;
 }
 
-void handle_sandbox_list(struct api_request *req)
+int handle_sandbox_list(struct api_request *req)
 {
-    struct error err = {0};
     const char *cursor = http_request_query(req->http, "cursor");
     uint64_t limit = LIST_LIMIT_DEFAULT;
-    if (api_query_number(req, "limit", 1, LIST_LIMIT_MAX, &limit, &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
+    if (api_query_number(req, "limit", 1, LIST_LIMIT_MAX, &limit, req->err) < 0)
+        return -1;
     struct sandbox **found = xcalloc(limit + 1, sizeof(struct sandbox *));
     size_t n =
         sandbox_list(req->services->manager, identity_scope(req->who), cursor, found, limit + 1);
@@ -280,13 +279,15 @@ void handle_sandbox_list(struct api_request *req)
         json_object_set_new(o, "next_cursor", json_string(sandbox_id(found[limit - 1])));
     free(found);
     api_reply(req, 200, o);
+    return 0;
 }
 
-void handle_sandbox_get(struct api_request *req)
+int handle_sandbox_get(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
     if (sb)
         api_reply(req, 200, view_sandbox(sb));
+    return 0;
 }
 
 static json_t *view_deleted(struct sandbox *sb)
@@ -294,11 +295,12 @@ static json_t *view_deleted(struct sandbox *sb)
     return json_pack("{s:s, s:s}", "id", sandbox_id(sb), "status", "deleted");
 }
 
-void handle_sandbox_delete(struct api_request *req)
+int handle_sandbox_delete(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
     if (sb)
         sandbox_reply_deleted(req, sb, 200, view_deleted);
+    return 0;
 }
 
 static void on_stats(void *data, const struct runtime_stats *s)
@@ -319,11 +321,12 @@ static void on_stats(void *data, const struct runtime_stats *s)
                         "oom_kills", (json_int_t)s->oom_kills));
 }
 
-void handle_sandbox_stats(struct api_request *req)
+int handle_sandbox_stats(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
     if (sb)
         sandbox_stats(sb, on_stats, api_later(req));
+    return 0;
 }
 
 static void on_paused(void *data, struct sandbox *sb, const struct error *err)
@@ -348,20 +351,20 @@ static void pause_or_resume(struct api_request *req, bool on)
         sandbox_pause(sb, on, on_paused, api_later(req));
 }
 
-void handle_sandbox_pause(struct api_request *req)
+int handle_sandbox_pause(struct api_request *req)
 {
     pause_or_resume(req, true);
+    return 0;
 }
 
-void handle_sandbox_resume(struct api_request *req)
+int handle_sandbox_resume(struct api_request *req)
 {
     pause_or_resume(req, false);
+    return 0;
 }
 
-void handle_refused(struct api_request *req)
+int handle_refused(struct api_request *req)
 {
-    struct error err = {0};
     const char *what = strrchr(req->route->path, '/') + 1;
-    error_set(&err, ERROR_UNSUPPORTED, 0, "'%s' is not supported by this version", what);
-    api_fail(req, &err);
+    return error_set(req->err, ERROR_UNSUPPORTED, 0, "'%s' is not supported by this version", what);
 }

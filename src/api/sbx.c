@@ -147,24 +147,21 @@ static int start_command(struct api_request *req, struct sandbox *sb, struct err
     return run_start(&run, &events, NULL, err) ? 0 : -1;
 }
 
-void handle_sbx_create(struct api_request *req)
+int handle_sbx_create(struct api_request *req)
 {
-    struct error err = {0};
-    struct spec spec;
+    _cleanup_spec_ struct spec spec;
     const char *name = NULL;
     _cleanup_strv_ char **command = NULL;
     spec_copy(&spec, req->services->default_spec);
-    int r = parse_create(req, &spec, &name, &command, &err);
-    struct sandbox *found = r >= 0 && !command ? sandbox_of_key(req, &name) : NULL;
-    if (r >= 0 && !found) {
-        sandbox_reply_created(req, &spec, name, 200, view_pod, start_command);
-        return;
-    }
-    spec_done(&spec);
+    int r = parse_create(req, &spec, &name, &command, req->err);
+    if (r < 0)
+        return r;
+    struct sandbox *found = command ? NULL : sandbox_of_key(req, &name);
     if (found)
         sandbox_reply_ready(req, found, 200, view_pod);
     else
-        api_fail(req, &err);
+        sandbox_reply_created(req, &spec, name, 200, view_pod, start_command);
+    return 0;
 }
 
 /* --- get, list, delete */
@@ -188,7 +185,7 @@ static json_t *view_row(struct sandbox *sb)
                      "allocated", "true", "last_exec_time", last);
 }
 
-void handle_sbx_list(struct api_request *req)
+int handle_sbx_list(struct api_request *req)
 {
     struct manager *m = req->services->manager;
     size_t max = manager_counts(m)->sandboxes;
@@ -199,16 +196,18 @@ void handle_sbx_list(struct api_request *req)
         json_array_append_new(list, view_row(found[i]));
     free(found);
     api_reply(req, 200, list);
+    return 0;
 }
 
-void handle_sbx_get(struct api_request *req)
+int handle_sbx_get(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
-        return;
+        return 0;
     json_t *o = view_pod(sb);
     json_object_set_new(o, "phase", json_string(state_to_phase(sandbox_state(sb))));
     api_reply(req, 200, o);
+    return 0;
 }
 
 static json_t *view_deleted(struct sandbox *sb)
@@ -217,11 +216,12 @@ static json_t *view_deleted(struct sandbox *sb)
     return json_pack("{s:s}", "status", "deleted");
 }
 
-void handle_sbx_delete(struct api_request *req)
+int handle_sbx_delete(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
     if (sb)
         sandbox_reply_deleted(req, sb, 200, view_deleted);
+    return 0;
 }
 
 /* --- exec */
@@ -243,32 +243,32 @@ static json_t *view_finished(struct exec *e, size_t max_output)
     return o;
 }
 
-void handle_sbx_exec(struct api_request *req)
+int handle_sbx_exec(struct api_request *req)
 {
-    struct error err = {0};
     const struct services *o = req->services;
     bool async = o->config.async_exec;
     int64_t seconds = 0;
     _cleanup_strv_ char **command = NULL;
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
-        return;
+        return 0;
     int64_t max_seconds =
         o->config.exec_max_timeout_ms ? (int64_t)o->config.exec_max_timeout_ms / 1000 : 1 << 30;
-    int r = json_member_strv(req->body, "command", EXEC_WORDS_MAX, &command, &err);
-    if (r >= 0 && (!command || !command[0]))
-        r = error_field(&err, "command", "'command' must be a list of at least one string");
-    if (r >= 0)
-        r = json_member_bool(req->body, "async", &async, &err);
-    if (r >= 0)
-        r = json_member_int(req->body, "timeout_seconds", 0, max_seconds, &seconds, &err);
+    int r = json_member_strv(req->body, "command", EXEC_WORDS_MAX, &command, req->err);
+    if (r < 0)
+        return r;
+    if (!command || !command[0])
+        return error_field(req->err, "command", "'command' must be a list of at least one string");
+    r = json_member_bool(req->body, "async", &async, req->err);
+    if (r < 0)
+        return r;
+    r = json_member_int(req->body, "timeout_seconds", 0, max_seconds, &seconds, req->err);
     enum exec_on_limit on_limit = EXEC_LIMIT_DEFAULT;
-    if (r >= 0)
-        r = spec_json_on_limit(req->body, &on_limit, &err);
-    if (r < 0) {
-        api_fail(req, &err);
-        return;
-    }
+    if (r < 0)
+        return r;
+    r = spec_json_on_limit(req->body, &on_limit, req->err);
+    if (r < 0)
+        return r;
     uint64_t timeout = seconds ? (uint64_t)seconds * 1000 : o->config.exec_timeout_ms;
     struct run_request run = {
         .manager = o->manager,
@@ -282,6 +282,7 @@ void handle_sbx_exec(struct api_request *req)
                  .on_limit = on_limit}};
     run_reply(req, &run, async ? RUN_ASYNC : RUN_SYNC, async ? view_started : view_finished,
               o->max_output_bytes);
+    return 0;
 }
 
 static json_t *view_status(const struct exec *e)
@@ -304,52 +305,51 @@ static json_t *view_status(const struct exec *e)
     return o;
 }
 
-void handle_sbx_exec_status(struct api_request *req)
+int handle_sbx_exec_status(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
     struct exec *e = sb ? api_find_exec(req, sb) : NULL;
     if (e)
         api_reply(req, 200, view_status(e));
+    return 0;
 }
 
-void handle_sbx_exec_cancel(struct api_request *req)
+int handle_sbx_exec_cancel(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
     struct exec *e = sb ? api_find_exec(req, sb) : NULL;
     if (e)
         cancel_reply(req, e, view_status);
+    return 0;
 }
 
 /* --- streams */
 
-void handle_sbx_stream(struct api_request *req)
+int handle_sbx_stream(struct api_request *req)
 {
-    struct error err = {0};
     const char *id = http_request_query(req->http, "exec_id");
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
-        return;
+        return 0;
     struct exec *e = id ? exec_find(sb, id) : NULL;
     if (!id)
-        error_field(&err, "exec_id", "'exec_id' is missing in the query");
+        error_field(req->err, "exec_id", "'exec_id' is missing in the query");
     else if (!e)
-        error_set(&err, ERROR_NOT_FOUND, 0, "sandbox %s has no exec '%.80s'", sandbox_id(sb), id);
+        error_set(req->err, ERROR_NOT_FOUND, 0, "sandbox %s has no exec '%.80s'", sandbox_id(sb),
+                  id);
     struct stream_query q;
-    if (!e || stream_query_parse(req, &q, &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
+    if (!e || stream_query_parse(req, &q, req->err) < 0)
+        return -1;
     q.follow = true;
     stream_open(req, e, &q, NULL, NULL);
+    return 0;
 }
 
-void handle_sbx_ingest(struct api_request *req)
+int handle_sbx_ingest(struct api_request *req)
 {
-    struct error err = {0};
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
-        return;
-    error_set(&err, ERROR_CONFLICT, 0, "sandbox %s has a runner of its own: nothing is ingested",
-              sandbox_id(sb));
-    api_fail(req, &err);
+        return 0;
+    return error_set(req->err, ERROR_CONFLICT, 0,
+                     "sandbox %s has a runner of its own: nothing is ingested", sandbox_id(sb));
 }

@@ -46,15 +46,24 @@ static int parse_secret(json_t *body, struct pair *p, struct error *err)
     int r = json_member_strv(body, "hosts", PAIR_HOSTS_MAX, &hosts, err);
     if (r == 0 || (r > 0 && !*hosts))
         return error_field(err, "hosts", "'hosts' must name the hosts that the secret is for");
-    r = r < 0 ? r : json_member_string(body, "header", &header, err);
-    r = r < 0 ? r : json_member_string(body, "value", &value, err);
-    if (r == 0)
-        return error_field(err, "value", "'value' is missing");
-    r = r < 0 ? r : pair_set_header(p, header, err);
-    for (char **h = hosts; r >= 0 && *h; h++)
-        r = pair_add_host(p, *h, err);
     if (r < 0)
         return r;
+    r = json_member_string(body, "header", &header, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(body, "value", &value, err);
+    if (r < 0)
+        return r;
+    if (r == 0)
+        return error_field(err, "value", "'value' is missing");
+    r = pair_set_header(p, header, err);
+    if (r < 0)
+        return r;
+    for (char **h = hosts; *h; h++) {
+        r = pair_add_host(p, *h, err);
+        if (r < 0)
+            return r;
+    }
     return pair_set_value(p, value, strlen(value), err);
 }
 
@@ -78,10 +87,11 @@ static int record_change(struct api_request *req, const char *outcome, const str
     return 0;
 }
 
-void handle_secret_list(struct api_request *req)
+int handle_secret_list(struct api_request *req)
 {
     api_reply(req, 200,
               json_pack("{s:o}", "secrets", secrets_to_json(req->services->secrets, req->owner)));
+    return 0;
 }
 
 /* The audit has the change before the store has it: a secret that cannot be recorded is not kept.
@@ -107,35 +117,34 @@ static int put_secret(struct api_request *req, const struct pair *pair, struct e
     return 0;
 }
 
-void handle_secret_put(struct api_request *req)
+int handle_secret_put(struct api_request *req)
 {
-    struct error err = {0};
     struct pair pair = {0};
-    int r = parse_secret(req->body, &pair, &err);
+    int r = parse_secret(req->body, &pair, req->err);
     /* What the parser keeps of the value goes as soon as the pair has it. */
     json_t *value = json_object_get(req->body, "value");
     char *text = (char *)(uintptr_t)json_string_value(value);
     if (text)
         explicit_bzero(text, json_string_length(value));
     json_object_del(req->body, "value");
-    r = r < 0 ? r : put_secret(req, &pair, &err);
+    if (r >= 0)
+        r = put_secret(req, &pair, req->err);
     pair_done(&pair);
-    if (r < 0)
-        api_fail(req, &err);
+    return r;
 }
 
-void handle_secret_remove(struct api_request *req)
+int handle_secret_remove(struct api_request *req)
 {
-    struct error err = {0};
     struct pending *p = new0(struct pending);
     p->req = api_later(req);
     p->answer = json_pack("{s:s, s:b}", "name", req->params[0], "deleted", 1);
     if (secrets_remove(req->services->secrets, req->owner, req->params[0], on_secret_durable, p,
-                       &err) < 0) {
+                       req->err) < 0) {
         json_decref(p->answer);
-        fail_pending(p, &err);
-        return;
+        fail_pending(p, req->err);
+        return 0;
     }
     record_change(req, "deleted", NULL, NULL); /* what narrows waits for nothing */
     log_info("secret deleted name=%s by=%s", req->params[0], req->owner);
+    return 0;
 }

@@ -25,9 +25,10 @@ static void on_recorded(void *data, const struct error *err)
     free(p);
 }
 
-void handle_skill_list(struct api_request *req)
+int handle_skill_list(struct api_request *req)
 {
     api_reply(req, 200, skills_to_json(req->services->skills));
+    return 0;
 }
 
 /* The audit has the change before it holds: one that cannot be recorded does not happen. */
@@ -56,12 +57,14 @@ static void set_enabled(struct api_request *req, bool enabled)
     skill_set_enabled(skills, id, enabled, on_recorded, p, &err);
 }
 
-void handle_skill_enable(struct api_request *req)
+int handle_skill_enable(struct api_request *req)
 {
     set_enabled(req, true);
+    return 0;
 }
 
-void handle_skill_disable(struct api_request *req)
+int handle_skill_disable(struct api_request *req)
 {
     set_enabled(req, false);
+    return 0;
 }

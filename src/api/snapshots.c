@@ -60,19 +60,20 @@ static void on_kept(void *data, const struct snapshot *k, const struct error *er
         api_reply(req, 201, view_snapshot(k));
 }
 
-void handle_sandbox_snapshot(struct api_request *req)
+int handle_sandbox_snapshot(struct api_request *req)
 {
-    struct error err = {0};
     const char *name;
     struct sandbox *sb = find_own(req);
     if (!sb)
-        return;
-    int r = require_text(req, "name", &name, &err);
-    r = r < 0 ? r : run_record_sandbox(req->services->audit, sb, req->who, "snapshot", NULL, &err);
+        return 0;
+    int r = require_text(req, "name", &name, req->err);
     if (r < 0)
-        api_fail(req, &err);
-    else
-        sandbox_snapshot(sb, name, on_kept, api_later(req));
+        return r;
+    r = run_record_sandbox(req->services->audit, sb, req->who, "snapshot", NULL, req->err);
+    if (r < 0)
+        return r;
+    sandbox_snapshot(sb, name, on_kept, api_later(req));
+    return 0;
 }
 
 /* --- going back */
@@ -95,26 +96,25 @@ static void on_restored(void *data, const struct snapshot *k, const struct error
     free(call);
 }
 
-void handle_sandbox_restore(struct api_request *req)
+int handle_sandbox_restore(struct api_request *req)
 {
-    struct error err = {0};
     const char *name;
     struct sandbox *sb = find_own(req);
     if (!sb)
-        return;
-    int r = require_text(req, "snapshot", &name, &err);
-    const struct snapshot *k =
-        r < 0 ? NULL : snapshot_find(req->services->manager, req->owner, name);
-    if (r >= 0 && !k)
-        r = error_set(&err, ERROR_NOT_FOUND, 0, "there is no snapshot '%s'", name);
-    r = r < 0 ? r : run_record_sandbox(req->services->audit, sb, req->who, "restore", NULL, &err);
-    if (r < 0) {
-        api_fail(req, &err);
-        return;
-    }
+        return 0;
+    int r = require_text(req, "snapshot", &name, req->err);
+    if (r < 0)
+        return r;
+    const struct snapshot *k = snapshot_find(req->services->manager, req->owner, name);
+    if (!k)
+        return error_set(req->err, ERROR_NOT_FOUND, 0, "there is no snapshot '%s'", name);
+    r = run_record_sandbox(req->services->audit, sb, req->who, "restore", NULL, req->err);
+    if (r < 0)
+        return r;
     struct restore_call *call = new0(struct restore_call);
     *call = (struct restore_call){api_later(req), sandbox_ref(sb)};
     sandbox_go_back(sb, k, on_restored, call);
+    return 0;
 }
 
 /* --- copies */
@@ -147,24 +147,26 @@ static int admit_copies(struct api_request *req, const struct spec *spec,
     return r < 0 ? r : network_admit(gate, req->who, spec, ret_by, err);
 }
 
-void handle_sandbox_fork(struct api_request *req)
+int handle_sandbox_fork(struct api_request *req)
 {
-    struct error err = {0};
     struct sandbox_maker by;
-    struct spec spec;
+    _cleanup_spec_ struct spec spec = {0};
     int64_t count = 1;
     struct sandbox *sb = find_own(req);
     if (!sb)
-        return;
+        return 0;
     sandbox_copy_spec(sb, &spec);
-    int r = json_member_int(req->body, "count", 1, SNAPSHOT_FORK_MAX, &count, &err);
-    r = r < 0 ? r : admit_copies(req, &spec, &by, &err);
-    spec_done(&spec);
-    r = r < 0 ? r : run_record_sandbox(req->services->audit, sb, req->who, "fork", NULL, &err);
+    int r = json_member_int(req->body, "count", 1, SNAPSHOT_FORK_MAX, &count, req->err);
     if (r < 0)
-        api_fail(req, &err);
-    else
-        sandbox_fork(sb, (size_t)count, &by, on_forked, api_later(req));
+        return r;
+    r = admit_copies(req, &spec, &by, req->err);
+    if (r < 0)
+        return r;
+    r = run_record_sandbox(req->services->audit, sb, req->who, "fork", NULL, req->err);
+    if (r < 0)
+        return r;
+    sandbox_fork(sb, (size_t)count, &by, on_forked, api_later(req));
+    return 0;
 }
 
 /* --- what is kept */
@@ -174,11 +176,12 @@ static void add_snapshot(void *data, const struct snapshot *k)
     json_array_append_new(data, view_snapshot(k));
 }
 
-void handle_snapshot_list(struct api_request *req)
+int handle_snapshot_list(struct api_request *req)
 {
     json_t *list = json_array();
     snapshot_for_each(req->services->manager, identity_scope(req->who), add_snapshot, list);
     api_reply(req, 200, json_pack("{s:o}", "snapshots", list));
+    return 0;
 }
 
 static void on_deleted(void *data, const struct snapshot *k, const struct error *err)
@@ -223,12 +226,11 @@ static struct snapshot *find_deletable(struct api_request *req, struct error *er
     return n > 1 ? NULL : k;
 }
 
-void handle_snapshot_delete(struct api_request *req)
+int handle_snapshot_delete(struct api_request *req)
 {
-    struct error err = {0};
-    struct snapshot *k = find_deletable(req, &err);
-    if (!k || record_deletion(req, k, &err) < 0)
-        api_fail(req, &err);
-    else
-        snapshot_delete(req->services->manager, k, on_deleted, api_later(req));
+    struct snapshot *k = find_deletable(req, req->err);
+    if (!k || record_deletion(req, k, req->err) < 0)
+        return -1;
+    snapshot_delete(req->services->manager, k, on_deleted, api_later(req));
+    return 0;
 }

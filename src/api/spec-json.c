@@ -86,17 +86,17 @@ int spec_json_limits(const json_t *body, struct spec *s, struct error *err)
 
 static int parse_weaker(const json_t *body, struct spec *s, struct error *err)
 {
-    char **list = NULL;
+    _cleanup_strv_ char **list = NULL;
     int r = json_member_strv(body, "accept_weaker", _WALL_MAX, &list, err);
-    for (char **name = list; r > 0 && *name; name++) {
+    if (r <= 0)
+        return r;
+    for (char **name = list; *name; name++) {
         int w = spec_wall_parse(*name);
         if (w < 0)
-            r = error_field(err, "accept_weaker", "accept_weaker: there is no wall '%s'", *name);
-        else
-            s->accept_weaker[w] = true;
+            return error_field(err, "accept_weaker", "accept_weaker: there is no wall '%s'", *name);
+        s->accept_weaker[w] = true;
     }
-    strv_free(list);
-    return r;
+    return 0;
 }
 
 /* --- mounts and the rest */
@@ -218,28 +218,34 @@ static int parse_strings(const json_t *body, struct spec *s, struct error *err)
 int spec_json_parse(const json_t *body, const struct services *o, struct spec *ret,
                     struct error *err)
 {
-    struct spec s;
+    _cleanup_spec_ struct spec s;
     spec_copy(&s, o->default_spec);
     int r = check_refused(body, err);
-    if (r >= 0)
-        r = parse_runtime(body, o->host, &s, err);
-    if (r >= 0)
-        r = spec_json_image(body, &s, err);
-    if (r >= 0)
-        r = parse_strings(body, &s, err);
-    if (r >= 0)
-        r = spec_json_limits(body, &s, err);
-    if (r >= 0)
-        r = parse_weaker(body, &s, err);
-    if (r >= 0)
-        r = parse_mounts(body, &s, err);
-    if (r >= 0)
-        r = network_json_parse(body, &s, err);
-    if (r < 0) {
-        spec_done(&s);
+    if (r < 0)
         return r;
-    }
+    r = parse_runtime(body, o->host, &s, err);
+    if (r < 0)
+        return r;
+    r = spec_json_image(body, &s, err);
+    if (r < 0)
+        return r;
+    r = parse_strings(body, &s, err);
+    if (r < 0)
+        return r;
+    r = spec_json_limits(body, &s, err);
+    if (r < 0)
+        return r;
+    r = parse_weaker(body, &s, err);
+    if (r < 0)
+        return r;
+    r = parse_mounts(body, &s, err);
+    if (r < 0)
+        return r;
+    r = network_json_parse(body, &s, err);
+    if (r < 0)
+        return r;
     *ret = s;
+    spec_init(&s); /* its contents are the caller's now */
     return 0;
 }
 
@@ -355,28 +361,35 @@ static int parse_terminal(const json_t *body, struct exec_json *x, struct error 
 {
     int64_t rows = 24, cols = 80;
     int r = json_member_bool(body, "pty", &x->spec.pty, err);
-    if (r >= 0)
-        r = json_member_int(body, "rows", 1, 10000, &rows, err);
-    if (r >= 0)
-        r = json_member_int(body, "cols", 1, 10000, &cols, err);
+    if (r < 0)
+        return r;
+    r = json_member_int(body, "rows", 1, 10000, &rows, err);
+    if (r < 0)
+        return r;
+    r = json_member_int(body, "cols", 1, 10000, &cols, err);
+    if (r < 0)
+        return r;
     x->spec.rows = (uint16_t)rows;
     x->spec.cols = (uint16_t)cols;
-    return r;
+    return 0;
 }
 
 static int parse_input(const json_t *body, struct exec_json *x, struct error *err)
 {
     int r = json_member_string(body, "stdin", &x->spec.stdin_data, err);
+    if (r < 0)
+        return r;
     if (r > 0)
         x->spec.stdin_len = strlen(x->spec.stdin_data);
-    if (r >= 0)
-        r = json_member_bool(body, "open_stdin", &x->spec.open_stdin, err);
-    if (r >= 0)
-        r = json_member_string(body, "cwd", &x->spec.cwd, err);
-    if (r >= 0 && x->spec.cwd && !*x->spec.cwd)
+    r = json_member_bool(body, "open_stdin", &x->spec.open_stdin, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(body, "cwd", &x->spec.cwd, err);
+    if (r < 0)
+        return r;
+    if (x->spec.cwd && !*x->spec.cwd)
         x->spec.cwd = NULL;
-    if (r >= 0)
-        r = spec_json_env(body, "env", &x->env, err);
+    r = spec_json_env(body, "env", &x->env, err);
     x->spec.env = x->env;
     return r;
 }
@@ -396,29 +409,35 @@ int spec_json_on_limit(const json_t *body, enum exec_on_limit *ret, struct error
 int exec_json_parse(const json_t *body, const struct services *o, struct exec_json *ret,
                     struct error *err)
 {
-    struct exec_json x = {0};
+    _cleanup_exec_json_ struct exec_json x = {0};
     int64_t max_output = (int64_t)o->max_output_bytes;
     int r = parse_command(body, &x, err);
-    if (r >= 0)
-        r = parse_files(body, &x, err);
-    if (r >= 0)
-        r = parse_timeout(body, o, &x, err);
-    if (r >= 0)
-        r = parse_terminal(body, &x, err);
-    if (r >= 0)
-        r = parse_input(body, &x, err);
-    if (r >= 0)
-        r = json_member_bool(body, "stream", &x.stream, err);
-    if (r >= 0)
-        r = spec_json_on_limit(body, &x.spec.on_limit, err);
-    if (r >= 0)
-        r = json_member_int(body, "max_output_bytes", 0, max_output, &max_output, err);
-    x.max_output_bytes = (size_t)max_output;
-    if (r < 0) {
-        exec_json_done(&x);
+    if (r < 0)
         return r;
-    }
+    r = parse_files(body, &x, err);
+    if (r < 0)
+        return r;
+    r = parse_timeout(body, o, &x, err);
+    if (r < 0)
+        return r;
+    r = parse_terminal(body, &x, err);
+    if (r < 0)
+        return r;
+    r = parse_input(body, &x, err);
+    if (r < 0)
+        return r;
+    r = json_member_bool(body, "stream", &x.stream, err);
+    if (r < 0)
+        return r;
+    r = spec_json_on_limit(body, &x.spec.on_limit, err);
+    if (r < 0)
+        return r;
+    r = json_member_int(body, "max_output_bytes", 0, max_output, &max_output, err);
+    if (r < 0)
+        return r;
+    x.max_output_bytes = (size_t)max_output;
     *ret = x;
+    x = (struct exec_json){0}; /* its contents are the caller's now */
     return 0;
 }
 

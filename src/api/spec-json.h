@@ -38,6 +38,7 @@ struct exec_json {
 int exec_json_parse(const json_t *body, const struct services *o, struct exec_json *ret,
                     struct error *err);
 void exec_json_done(struct exec_json *x);
+#define _cleanup_exec_json_ __attribute__((cleanup(exec_json_done)))
 /* What run_start() takes, but for a sandbox or a spec. Borrows from x and its body. */
 struct run_request exec_json_request(const struct exec_json *x, const struct services *o,
                                      const struct identity *who);

@@ -14,14 +14,16 @@
 #include "guard/approval.h"
 #include "proto/plan.h"
 
-void handle_healthz(struct api_request *req)
+int handle_healthz(struct api_request *req)
 {
     api_reply_text(req, 200, "text/plain; charset=utf-8", "ok", 2);
+    return 0;
 }
 
-void handle_openapi(struct api_request *req)
+int handle_openapi(struct api_request *req)
 {
     api_reply_text(req, 200, "application/json", openapi_json, openapi_json_len);
+    return 0;
 }
 
 /* --- metrics */
@@ -32,7 +34,7 @@ void api_put_metric(struct strbuf *b, const struct api_metric *m)
                   m->name, (unsigned long long)m->value);
 }
 
-void handle_metrics(struct api_request *req)
+int handle_metrics(struct api_request *req)
 {
     const struct manager_counts *c = manager_counts(req->services->manager);
     const struct api *api = req->api;
@@ -73,6 +75,7 @@ void handle_metrics(struct api_request *req)
     if (api->more.put_metrics)
         api->more.put_metrics(api->more.data, &b);
     api_reply_text(req, 200, "text/plain; version=0.0.4; charset=utf-8", b.data, b.len);
+    return 0;
 }
 
 /* --- status */
@@ -93,7 +96,7 @@ static json_t *view_capacity(const struct services *o)
                      (json_int_t)manager_options(o->manager)->config.max_sandboxes, "each", each);
 }
 
-void handle_status(struct api_request *req)
+int handle_status(struct api_request *req)
 {
     const struct manager_counts *c = manager_counts(req->services->manager);
     json_t *o =
@@ -121,9 +124,10 @@ void handle_status(struct api_request *req)
     json_object_set_new(o, "namespaces", view_namespaces(req->services->host));
     json_object_set_new(o, "runtimes", view_runtimes(req->services->host));
     api_reply(req, 200, o);
+    return 0;
 }
 
-void handle_tools(struct api_request *req)
+int handle_tools(struct api_request *req)
 {
     static const char *const names[] = {"network", "file", "unsafe"};
     json_t *list = json_array();
@@ -136,6 +140,7 @@ void handle_tools(struct api_request *req)
                                               tools[i].summary, "capabilities", caps));
     }
     api_reply(req, 200, json_pack("{s:o}", "tools", list));
+    return 0;
 }
 
 /* --- echo */
@@ -145,10 +150,11 @@ static void on_echo_body(struct http_request *http, const char *body, size_t len
     http_respond(http, 200, "application/octet-stream", body, len);
 }
 
-void handle_debug_echo(struct api_request *req)
+int handle_debug_echo(struct api_request *req)
 {
     size_t max = req->services->config.max_body_bytes;
     http_request_read_body(api_take(req), max, on_echo_body, NULL);
+    return 0;
 }
 
 static void on_echo_message(struct ws *ws, bool binary, const char *data, size_t len)
@@ -162,8 +168,9 @@ static void on_echo_close(struct ws *ws)
     (void)ws;
 }
 
-void handle_debug_echo_ws(struct api_request *req)
+int handle_debug_echo_ws(struct api_request *req)
 {
     static const struct ws_handlers handlers = {on_echo_message, ws_resume, on_echo_close};
     http_upgrade_ws(api_take(req), NULL, &handlers, NULL);
+    return 0;
 }

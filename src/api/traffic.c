@@ -227,42 +227,41 @@ static int parse_token(struct api_request *req, struct sandbox *sb, struct traff
     return 0;
 }
 
-void handle_traffic_add(struct api_request *req)
+int handle_traffic_add(struct api_request *req)
 {
-    struct error err = {0};
     struct traffic_token what;
     int64_t lifetime_s;
     char secret[TRAFFIC_SECRET_SIZE];
     struct sandbox *sb = find_own(req);
     if (!sb)
-        return;
-    if (parse_token(req, sb, &what, &lifetime_s, &err) < 0 ||
-        ports_check_gate(req, sb, GATE_PORT_TOKEN, &err) < 0 ||
-        record_token(req, sb, "token_made", json_pack("{s:i}", "port", (int)what.port), &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
+        return 0;
+    if (parse_token(req, sb, &what, &lifetime_s, req->err) < 0 ||
+        ports_check_gate(req, sb, GATE_PORT_TOKEN, req->err) < 0 ||
+        record_token(req, sb, "token_made", json_pack("{s:i}", "port", (int)what.port), req->err) <
+            0)
+        return -1;
     struct pending *p = pending_new(req, 201);
-    const struct traffic_token *t =
-        traffic_token_add(req->services->traffic, &what, lifetime_s, secret, on_durable, p, &err);
+    const struct traffic_token *t = traffic_token_add(req->services->traffic, &what, lifetime_s,
+                                                      secret, on_durable, p, req->err);
     if (!t) {
         weak_unref(p->req);
         free(p);
-        api_fail(req, &err);
-        return;
+        return -1;
     }
     p->answer = traffic_token_to_json(t);
     json_object_set_new(p->answer, "token", json_string(secret));
     explicit_bzero(secret, sizeof(secret));
+    return 0;
 }
 
-void handle_traffic_list(struct api_request *req)
+int handle_traffic_list(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
     if (sb)
         api_reply(req, 200,
                   json_pack("{s:o}", "tokens",
                             traffic_tokens_list(req->services->traffic, sandbox_generation(sb))));
+    return 0;
 }
 
 /* The token that the path names; NULL after answering. */
@@ -279,22 +278,20 @@ static const struct traffic_token *find_named(struct api_request *req, struct sa
     return NULL;
 }
 
-void handle_traffic_revoke(struct api_request *req)
+int handle_traffic_revoke(struct api_request *req)
 {
-    struct error err = {0};
     struct sandbox *sb = find_own(req);
     const struct traffic_token *t = sb ? find_named(req, sb) : NULL;
     if (!t)
-        return;
+        return 0;
     char id[TRAFFIC_ID_SIZE];
     snprintf(id, sizeof(id), "%s", t->id);
-    if (record_token(req, sb, "token_revoked", json_pack("{s:s}", "token", id), &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
+    if (record_token(req, sb, "token_revoked", json_pack("{s:s}", "token", id), req->err) < 0)
+        return -1;
     struct pending *p = pending_new(req, 200);
     p->answer = json_pack("{s:s, s:b}", "id", id, "revoked", 1);
     traffic_token_revoke(req->services->traffic, sandbox_generation(sb), id, on_durable, p);
+    return 0;
 }
 
 /* --- links */
@@ -312,36 +309,37 @@ static json_t *make_url(struct api_request *req, struct sandbox *sb, unsigned po
     return json_string(url);
 }
 
-void handle_traffic_link(struct api_request *req)
+int handle_traffic_link(struct api_request *req)
 {
-    struct error err = {0};
     int64_t port = 0;
     char secret[TRAFFIC_SECRET_SIZE], expires[CLOCK_RFC3339_SIZE];
     struct sandbox *sb = find_own(req);
     const struct traffic_token *t = sb ? find_named(req, sb) : NULL;
     if (!t)
-        return;
-    int r = json_member_int(req->body, "port", 1, 65535, &port, &err);
-    if (r >= 0 && !port && !(port = t->port))
-        r = error_field(&err, "port", "'port' is missing, and the token is for any");
-    if (r >= 0 && t->port && t->port != port)
-        r = error_field(&err, "port", "the token is for port %u", t->port);
-    if (r >= 0 && !req->services->config.ports_domain)
-        r = error_set(&err, ERROR_UNSUPPORTED, 0, "links need hosts of their own (ports_domain)");
-    r = r < 0 ? r : ports_check_gate(req, sb, GATE_PORT_TOKEN, &err);
-    r = r < 0
-            ? r
-            : record_token(req, sb, "link_made",
-                           json_pack("{s:s, s:I}", "token", t->id, "port", (json_int_t)port), &err);
-    if (r < 0) {
-        api_fail(req, &err);
-        return;
-    }
+        return 0;
+    int r = json_member_int(req->body, "port", 1, 65535, &port, req->err);
+    if (r < 0)
+        return r;
+    if (!port && !(port = t->port))
+        return error_field(req->err, "port", "'port' is missing, and the token is for any");
+    if (t->port && t->port != port)
+        return error_field(req->err, "port", "the token is for port %u", t->port);
+    if (!req->services->config.ports_domain)
+        return error_set(req->err, ERROR_UNSUPPORTED, 0,
+                         "links need hosts of their own (ports_domain)");
+    r = ports_check_gate(req, sb, GATE_PORT_TOKEN, req->err);
+    if (r < 0)
+        return r;
+    r = record_token(req, sb, "link_made",
+                     json_pack("{s:s, s:I}", "token", t->id, "port", (json_int_t)port), req->err);
+    if (r < 0)
+        return r;
     struct pending *p = pending_new(req, 201);
     clock_format_rfc3339(clock_real_ns() + TRAFFIC_LINK_S * INT64_C(1000000000), expires);
     traffic_link_make(req->services->traffic, t, (uint16_t)port, secret, on_durable, p);
     p->answer = json_pack("{s:o, s:s}", "url", make_url(req, sb, (unsigned)port, secret),
                           "expires_at", expires);
+    return 0;
 }
 
 /* The browser goes on to the server's root, with the cookie and without the code in its address. */

@@ -31,17 +31,15 @@ static void on_upgrade_reply(void *data, const struct plan_reply *reply, int fd)
                             "pid", (json_int_t)getpid()));
 }
 
-void handle_upgrade(struct api_request *req)
+int handle_upgrade(struct api_request *req)
 {
-    struct error err = {0};
     struct plan plan = {.op = PLAN_UPGRADE};
     struct audit_record asked = {.kind = "config_change",
                                  .who = req->who,
                                  .outcome = "asked",
                                  .details_text = "{\"what\":\"upgrade\"}"};
-    if (req->services->audit && audit_write(req->services->audit, &asked, NULL, &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
+    if (req->services->audit && audit_write(req->services->audit, &asked, NULL, req->err) < 0)
+        return -1;
     warden_client_send(req->services->host->warden, &plan, on_upgrade_reply, api_later(req));
+    return 0;
 }

@@ -34,31 +34,31 @@ static void validate_later(struct api_request *req, const char *text, size_t len
         api_fail(req, &err);
 }
 
-void handle_validate(struct api_request *req)
+int handle_validate(struct api_request *req)
 {
-    struct error err = {0};
     const char *text = NULL, *other = NULL;
     const struct validate_limits limits = {.max_bytes = req->services->config.max_body_bytes,
                                            .timeout_ms = req->services->config.validate_timeout_ms};
-    int r = json_member_string(req->body, "input", &text, &err);
-    if (r >= 0)
-        r = json_member_string(req->body, "text", &other, &err);
-    if (r >= 0 && text && other)
-        r = error_field(&err, "text", "'input' and 'text' are two names of one text: send one");
+    int r = json_member_string(req->body, "input", &text, req->err);
+    if (r < 0)
+        return r;
+    r = json_member_string(req->body, "text", &other, req->err);
+    if (r < 0)
+        return r;
+    if (text && other)
+        return error_field(req->err, "text",
+                           "'input' and 'text' are two names of one text: send one");
     text = text ? text : other;
-    if (r >= 0 && !text)
-        r = error_field(&err, "input", "'input' is missing: the text to look at");
-    if (r < 0) {
-        api_fail(req, &err);
-        return;
-    }
+    if (!text)
+        return error_field(req->err, "input", "'input' is missing: the text to look at");
     size_t len = strlen(text);
     if (len <= INLINE_MAX) {
         struct validation v;
         validate_text(text, len, &limits, &v);
         api_reply(req, 200, validation_to_json(&v));
         validation_done(&v);
-        return;
+        return 0;
     }
     validate_later(req, text, len);
+    return 0;
 }

@@ -183,7 +183,7 @@ static void on_too_large(struct http_request *http)
                    "the message is too long (mcp_max_message_bytes)");
 }
 
-static void handle_post(struct api_request *req)
+static int handle_post(struct api_request *req)
 {
     const struct mcp *m = req->data;
     const char *accept = http_request_header(req->http, "Accept");
@@ -194,25 +194,26 @@ static void handle_post(struct api_request *req)
                        "Accept must have both " JSON_TYPE " and " EVENTS_TYPE);
     else if (check_version(req))
         http_request_read_body(req->http, m->o.config.max_message_bytes, on_body, on_too_large);
+    return 0;
 }
 
 /* --- GET and DELETE */
 
-static void handle_get(struct api_request *req)
+static int handle_get(struct api_request *req)
 {
     const char *event_id = http_request_header(req->http, "Last-Event-ID");
     if (http_request_method(req->http) == HTTP_HEAD_) {
         http_response_header(req->http, "Allow", "GET, POST, DELETE");
         refuse_request(req, 405, NULL, RPC_INVALID_REQUEST, "HEAD is not a method of a stream");
-        return;
+        return 0;
     }
     if (!header_accepts_type(http_request_header(req->http, "Accept"), EVENTS_TYPE)) {
         refuse_request(req, 406, NULL, RPC_INVALID_REQUEST, "Accept must have " EVENTS_TYPE);
-        return;
+        return 0;
     }
     struct mcp_session *s = check_version(req) ? find_session(req, NULL) : NULL;
     if (!s)
-        return;
+        return 0;
     session_touch(s);
     if (!event_id)
         stream_open_loose(s, api_take(req));
@@ -221,15 +222,17 @@ static void handle_get(struct api_request *req)
                        "Last-Event-ID is of no stream that is kept (mcp_replay_ttl)");
     else
         stream_resume(s, api_take(req), event_id);
+    return 0;
 }
 
-static void handle_delete(struct api_request *req)
+static int handle_delete(struct api_request *req)
 {
     struct mcp_session *s = check_version(req) ? find_session(req, NULL) : NULL;
     if (!s)
-        return;
+        return 0;
     session_end(s);
     api_reply_text(req, 204, JSON_TYPE, "", 0);
+    return 0;
 }
 
 static const struct route mcp_routes[] = {

@@ -62,6 +62,7 @@ static inline bool spec_has_network(const struct spec *s)
 
 void spec_init(struct spec *s);
 void spec_done(struct spec *s);
+#define _cleanup_spec_ __attribute__((cleanup(spec_done)))
 void spec_copy(struct spec *dst, const struct spec *src);
 /* Another image, or none (NULL) with all that came with it. A digest makes it one that was found.
  */
