@@ -361,9 +361,11 @@ static void check_args(const struct reading *r, const json_t *file)
         reading_refuse(r, "tool_runner.command is required where there is a tool_runner");
 }
 
-static void check_cidrs(const struct reading *r, const json_t *file)
+/* Where the network is not enabled, they are checked and have no effect. */
+static void read_cidrs(const struct reading *r, const json_t *file)
 {
     const json_t *list = json_object_get(json_object_get(file, "network"), "allowed_cidrs");
+    struct machine_config *m = &r->file->m;
     struct net_range range;
     json_t *value;
     size_t i;
@@ -376,7 +378,12 @@ static void check_cidrs(const struct reading *r, const json_t *file)
         if (!json_is_string(value) || net_range_parse(json_string_value(value), &range) < 0)
             reading_refuse(r, "network.allowed_cidrs[%zu] is not a network such as 192.0.2.0/24",
                            i);
+        else if (r->file->network_enabled)
+            m->cidrs[m->n_cidrs++] = range;
     }
+    if (r->file->network_enabled && !json_array_size(list))
+        reading_refuse(r, "network.allowed_cidrs is required when network is enabled: machines "
+                          "reach what it names and nothing else");
 }
 
 static bool is_mac(const char *text)
@@ -443,9 +450,9 @@ static void check_pool(const struct reading *r)
 static void check_undone(const struct reading *r)
 {
     const struct machine_file *f = r->file;
-    if (f->network_enabled)
-        reading_refuse(r, "network.enabled: machines have no tap device in this version; a sandbox "
-                          "names hosts in its own network instead, which the gateway connects to");
+    if (f->network_enabled && f->m.vmm == MACHINE_FIRECRACKER)
+        reading_refuse(r, "network.enabled: Firecracker opens its links itself, which it has no "
+                          "right to in a cell; QEMU's machines can have a network");
     if (f->m.snapshot[0])
         reading_refuse(r, "snapshot: machines start from snapshots of the daemon's own making, "
                           "not from one of the operator's");
@@ -487,7 +494,7 @@ void machine_config_parse(struct machine_config *ret, struct machine_sizes *ret_
     read_rate(&r, o, "", "rootfs_rate_limiter", &file.m.rootfs_rate);
     read_drives(&r, o);
     check_args(&r, o);
-    check_cidrs(&r, o);
+    read_cidrs(&r, o);
     check_required(&r);
     check_pool(&r);
     check_undone(&r);

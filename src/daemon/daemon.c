@@ -89,6 +89,11 @@ static void fill_network(const struct config *c, struct net_config *ret)
     net_range_parse(c->network_pool, &ret->pool4);
     net_range_parse(c->network_pool6, &ret->pool6);
     ret->n_ceiling = fill_ranges(c->network_cidrs, ret->ceiling);
+    if (!ret->n_ceiling && c->machine.n_cidrs) {
+        ret->machines_only = 1;
+        ret->n_ceiling = c->machine.n_cidrs;
+        memcpy(ret->ceiling, c->machine.cidrs, sizeof(ret->ceiling));
+    }
     ret->n_open = fill_ranges(c->gateway.allow_private, ret->open);
     ret->n_denied = fill_ranges(c->gateway.deny_hosts, ret->denied);
 }

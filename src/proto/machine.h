@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "proto/net.h"
+
 #define MACHINE_ID          "{id}"
 #define MACHINE_BOOT_ARGS   "console=ttyS0 reboot=k panic=1 pci=off"
 #define MACHINE_PATH_SIZE   256
@@ -57,7 +59,8 @@ struct machine_config {
     char uds_path[MACHINE_SOCKET_SIZE];
     uint32_t cid, port;
     uint32_t cpu_quota_us; /* of 100 ms, of every machine's control group; 0: as the sandbox's */
-    uint32_t reserved;
+    uint32_t n_cidrs;      /* 0: machines may ask for what all sandboxes may (network_cidrs) */
+    struct net_range cidrs[NET_RANGES_MAX];
     uint64_t memory_max_bytes; /* of the same group; 0: the machine's memory and what is needed */
     char cgroup_path[MACHINE_PATH_SIZE];
     struct machine_rate rootfs_rate;

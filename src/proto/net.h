@@ -41,7 +41,7 @@ struct net_config {
     uint32_t connects_per_second;  /* of one sandbox */
     uint32_t mbytes_per_second;    /* of one sandbox, each way; 0: no limit */
     uint32_t n_ceiling, n_open, n_denied;
-    uint32_t reserved;
+    uint32_t machines_only; /* the ceiling is that of the machines' file, and of no other kind */
     struct net_range ceiling[NET_RANGES_MAX]; /* what callers may ask for; none: nothing */
     struct net_range open[NET_RANGES_MAX];    /* what is reachable although it is not public */
     struct net_range denied[NET_RANGES_MAX];

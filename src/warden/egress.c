@@ -227,10 +227,23 @@ static int egress_refuse(struct plan_reply *reply, int error, const char *why)
     return error;
 }
 
+static int check_ranges(const struct warden *w, const struct cell_ops *ops, const struct plan *p,
+                        struct plan_reply *reply)
+{
+    int r = ops->check_ranges ? ops->check_ranges(w, p, reply) : 0;
+    r = r < 0 ? r
+              : net_ceiling_check(&w->options.network, p->ranges, p->n_ranges, reply->message,
+                                  sizeof(reply->message));
+    if (r < 0)
+        reply->wall = WALL_NETWORK;
+    return r;
+}
+
 int egress_check(const struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
     const struct egress *n = w->egress;
-    if (!n)
+    const struct cell_ops *ops = cell_kinds[cell_kind_of(p)];
+    if (!n || (w->options.network.machines_only && !ops->has_tap))
         return egress_refuse(reply, -EPERM,
                              "a network by address: the operator's network_cidrs is empty");
     if (!cell_has_addresses(p))
@@ -240,11 +253,7 @@ int egress_check(const struct warden *w, const struct plan *p, struct plan_reply
         return egress_refuse(reply, -EOPNOTSUPP, n->why_not);
     if (n->task.pid <= 0)
         return egress_refuse(reply, -EAGAIN, "mas-net is being started again");
-    int r = net_ceiling_check(&w->options.network, p->ranges, p->n_ranges, reply->message,
-                              sizeof(reply->message));
-    if (r < 0)
-        reply->wall = WALL_NETWORK;
-    return r;
+    return check_ranges(w, ops, p, reply);
 }
 
 /* Not one that was free a moment ago: what is still on its way to the last sandbox of an address is
@@ -383,8 +392,7 @@ int egress_replace(struct cell *s, const struct plan *p, struct plan_reply *repl
         return egress_refuse(reply, -EOPNOTSUPP, "this sandbox has no network by address");
     if (s->net_wait)
         return egress_refuse(reply, -EBUSY, "its network is being changed");
-    int r = net_ceiling_check(&s->warden->options.network, p->ranges, p->n_ranges, reply->message,
-                              sizeof(reply->message));
+    int r = check_ranges(s->warden, s->ops, p, reply);
     if (r < 0)
         return r;
     fill_request(s, NET_REPLACE, p, &q);

@@ -66,6 +66,9 @@ struct cell_ops {
     /* Whether that network has to be there before the order, because a kernel of the sandbox's own
      * takes it over when it starts. NULL: it need not. */
     bool (*is_network_first)(enum oci_backend b);
+    /* Whether the operator lets a sandbox of this kind have the plan's ranges, beside the ceiling
+     * of all. NULL: always. Returns -errno with reply's message set. */
+    int (*check_ranges)(const struct warden *w, const struct plan *p, struct plan_reply *reply);
     /* Its link is a tap, which the cell has as network_fd when it gets its order. */
     bool has_tap;
     /* Whether this plan asks for this kind. NULL: the kind of plans that no row takes. */

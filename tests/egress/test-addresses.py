@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
@@ -709,6 +710,25 @@ if RUNTIME == "microvm":
         os.kill(emulator_of(box), signal.SIGKILL)
         wait_for(lambda: f" b{slot}: " not in in_router(net.daemon, "ip", "-o", "link"), "no tap of it")
         wait_for(lambda: f"s{slot}_" not in in_router(net.daemon, "nft", "list", "table", "inet", "mas"), "no rules of it")
+
+    @test("what the machines' file allows limits what machines ask for and later get, and opens nothing to other runtimes")
+    def test_machines_file():
+        start = os.environ["MAS_MICROVM_DIR"]
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump({"vmm": "qemu", "kernel_image": f"{start}/vmlinux", "initramfs": f"{start}/initramfs", "rootfs": f"{start}/root.img",
+                       "vsock": {"cid": 3, "uds_path": f"{file.name}-{{id}}.vsock"},
+                       "network": {"enabled": True, "tap_device": "tap-{id}", "allowed_cidrs": ["11.0.0.2", "11.0.0.4:80"]}}, file)
+            file.flush()
+            with Daemon("--runtime-config", file.name, config=OTHER_POOLS + "create_ready_timeout: 240s\n") as d:
+                a = d.post("/v1/sandboxes", {"network": {"cidrs": ["11.0.0.3"]}})
+                check(a.status == 403 and "network.allowed_cidrs" in a.json["error"]["message"], a)
+                a = d.post("/v1/sandboxes", {"runtime": "local", "network": {"cidrs": ["11.0.0.2"]}})
+                check(a.status == 403 and "network_cidrs is empty" in a.json["error"]["message"], a)
+                box = d.sandbox(network={"cidrs": ["11.0.0.2"]})
+                equal(tries("tcp 11.0.0.2 80", box=box), {"tcp 11.0.0.2 80": "connected"})
+                refused("tcp 11.0.0.4 80", box=box)
+                a = patch(box, d, allow=[{"host": "11.0.0.3", "ports": [80], "for": "1m"}])
+                check(a.status == 403 and "network.allowed_cidrs" in a.json["error"]["message"], a)
 
 
 if RUNTIME in ("podman", "docker"):

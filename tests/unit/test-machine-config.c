@@ -137,6 +137,11 @@ static void test_refusals(void)
          "network.mac_address: 'AA:FC' is not"},
         {"{" GOOD ",\"network\":{\"allowed_cidrs\":[\"example.com\"]}}",
          "network.allowed_cidrs[0] is not a network"},
+        {"{" GOOD ",\"network\":{\"enabled\":true,\"tap_device\":\"tap0\"}}",
+         "network.allowed_cidrs is required when network is enabled"},
+        {"{\"vmm\":\"firecracker\"," GOOD ",\"network\":{\"enabled\":true,\"tap_device\":\"tap0\","
+         "\"allowed_cidrs\":[\"192.0.2.0/24\"]}}",
+         "network.enabled: Firecracker opens its links itself"},
         {"{" GOOD ",\"network\":{\"enabled\":1}}", "network.enabled is neither true nor false"},
         {"{" GOOD ",\"drives\":[{\"path\":\"/d\",\"is_read_only\":false}]}",
          "drives[0].is_read_only: drives are read-only"},

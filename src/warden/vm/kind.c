@@ -127,6 +127,25 @@ static bool vm_has_addresses(enum oci_backend b)
     return true;
 }
 
+/* Within those of the operator's file, where it has any. */
+static int vm_check_ranges(const struct warden *w, const struct plan *p, struct plan_reply *reply)
+{
+    const struct machine_config *m = &w->options.machine;
+    char text[NET_RANGE_TEXT_SIZE];
+    for (uint32_t i = 0; m->n_cidrs && i < p->n_ranges; i++) {
+        bool covered = p->ranges[i].deny;
+        for (uint32_t k = 0; !covered && k < m->n_cidrs; k++)
+            covered = net_range_covers(&m->cidrs[k], &p->ranges[i]);
+        if (covered)
+            continue;
+        net_range_format(&p->ranges[i], text);
+        snprintf(reply->message, sizeof(reply->message),
+                 "%s is not within network.allowed_cidrs of the machines' file", text);
+        return -EPERM;
+    }
+    return 0;
+}
+
 static uint32_t vm_features(const struct warden *w)
 {
     const struct vm_host *h = host_of(w);
@@ -350,6 +369,7 @@ const struct cell_ops cell_vm = {
     .has_proxy = true,
     .has_addresses = vm_has_addresses,
     .is_network_first = vm_has_addresses,
+    .check_ranges = vm_check_ranges,
     .has_tap = true,
     .takes = vm_takes,
     .check = vm_check,
