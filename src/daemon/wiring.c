@@ -367,6 +367,16 @@ static int make_gate(struct control *k, struct error *err)
     return k->policy ? 0 : -1;
 }
 
+static int on_sandbox_found(void *data, const struct cluster_found *found, struct error *err)
+{
+    struct control *k = data;
+    struct sandbox_remains remains = {.runtime_id = found->runtime_id,
+                                      .record = found->record,
+                                      .len = found->len,
+                                      .last_exec_s = found->last_exec_s};
+    return manager_rebuild(k->manager, &remains, err);
+}
+
 /* A pod that does not come to run is given up before the manager would do so, with the reason. */
 static struct cluster *make_cluster(struct control *k)
 {
@@ -376,6 +386,8 @@ static struct cluster *make_cluster(struct control *k)
                                 .sock = k->ctx->kube_sock,
                                 .generation = k->ctx->generations_before + k->ctx->generation,
                                 .home = c->kube.home ? c->kube.home : c->kube.instance,
+                                .on_found = on_sandbox_found,
+                                .found_data = k,
                                 .image = c->kube.image,
                                 .cpu_request_millicores = c->kube.cpu_request_millicores,
                                 .memory_request_bytes = c->kube.memory_request_bytes,

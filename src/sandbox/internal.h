@@ -277,6 +277,9 @@ struct sandbox_row {
     bool forgets; /* it may be another machine than the one that its execs ran in */
 };
 
+/* restore.c: what the object says; its texts are borrowed. key: its id. */
+int sandbox_row_parse(const json_t *o, const char *key, struct sandbox_row *ret, struct error *err);
+
 /* sandbox-create.c. sandbox_restore(): CREATING when it is alive (NULL: it is not) and adopted,
  * else CRASHED. Takes the row's policy. */
 struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec,

@@ -46,7 +46,7 @@ struct restoring {
 /* --- sandboxes */
 
 /* What cannot be read must not pass for what is not there: it may be the owner, or a policy. */
-static int read_row(const json_t *o, const char *key, struct sandbox_row *ret, struct error *err)
+int sandbox_row_parse(const json_t *o, const char *key, struct sandbox_row *ret, struct error *err)
 {
     struct sandbox_row row = {.owner = "", .runtime_id = key, .caller = ""};
     const struct {
@@ -78,7 +78,7 @@ static void restore_sandbox(void *data, const char *key, const char *body, size_
     struct error err = {0};
     struct sandbox_row row;
     _cleanup_json_ json_t *o = json_parse_object(body, len, &err);
-    if (!o || read_row(o, key, &row, &err) < 0) {
+    if (!o || sandbox_row_parse(o, key, &row, &err) < 0) {
         log_error("stored sandbox cannot be read id=%s: %s", key, err.message);
         return;
     }

@@ -147,6 +147,15 @@ void manager_free(struct manager *m);
 /* Once, before anything else: takes over what an earlier control plane left. alive (struct
  * warden_alive by id) is used up. */
 int manager_restore(struct manager *m, struct map *alive, struct error *err);
+/* Makes a sandbox known again that only its runtime still has, from what persist_sandbox_text()
+ * said of it. Positive: it is being adopted. 0: it needs no daemon, or is known as ended. Negative:
+ * what is said of it cannot be believed. */
+struct sandbox_remains {
+    const char *runtime_id, *record;
+    size_t len;
+    int64_t last_exec_s; /* 0: not known */
+};
+int manager_rebuild(struct manager *m, const struct sandbox_remains *r, struct error *err);
 /* Whether a runner has yet to say which commands it remembers: until then some are not found. */
 bool manager_is_resuming(const struct manager *m);
 /* Whether an exec of that call (exec_spec.call) is running. */

@@ -5,6 +5,7 @@ sandboxes that are pods of a real kubelet, by the ordinary API. Commands print k
 API server are killed in turn."""
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -234,7 +235,7 @@ def no_image():
     nothing_left()
 
 
-@test("the end of a pod is told with its reason: its link killed, deleted by hand")
+@test("the end of a pod is told with its reason: its link killed, deleted by hand, relabelled by hand")
 def ends():
     with create() as sb:
         a = d.post(f"{sb.path}/exec", {"command": ["sleep", "600"], "async": True}).json
@@ -247,7 +248,12 @@ def ends():
     with create() as sb:
         cluster.call("DELETE", f"/api/v1/namespaces/{sb.id}/pods/sandbox")
         wait_for(lambda: d.get(sb.path).json["state"] == "crashed", lambda: f"it has crashed: {d.get(sb.path).json}")
-        check("its pod" in d.get(sb.path).body.decode(), d.get(sb.path).body)
+        check("its pod was deleted, not by this daemon" in d.get(sb.path).body.decode(), d.get(sb.path).body)
+    with create() as sb:
+        cluster.call("PATCH", f"/api/v1/namespaces/{sb.id}/pods/sandbox", {"metadata": {"labels": {"mas-sandbox/instance": None}}},
+                     kind="application/merge-patch+json")
+        wait_for(lambda: d.get(sb.path).json["state"] == "crashed", lambda: f"it has crashed: {d.get(sb.path).json}")
+        check("does not carry this daemon's labels any more" in d.get(sb.path).body.decode(), d.get(sb.path).body)
     nothing_left()
 
 
@@ -338,6 +344,59 @@ def started_again():
     wait_for(lambda: set(spaces()) == {"sbx-another", sb.id}, lambda: f"strangers: {spaces()}\n{d.log_text()}")
     sb.delete()
     cluster.call("DELETE", "/api/v1/namespaces/sbx-another")
+    nothing_left()
+
+
+def foreign_pod(name, **notes):
+    """A pod that carries this instance's labels and was not made by it; no node has room for it."""
+    labels = {"app.kubernetes.io/managed-by": "mas-sandbox", "mas-sandbox/instance": "mas-sandbox", "mas-sandbox/id": name}
+    cluster.make("/api/v1/namespaces", {"metadata": {"name": "sbx-" + name, "labels": labels, "annotations": notes}})
+    cluster.make(f"/api/v1/namespaces/sbx-{name}/serviceaccounts", {"metadata": {"name": "sandbox"}})
+    cluster.make(f"/api/v1/namespaces/sbx-{name}/pods", {"metadata": {"name": "sandbox", "labels": labels, "annotations": notes},
+                 "spec": {"serviceAccountName": "sandbox", "nodeSelector": {"no": "where"}, "containers": [{"name": "c", "image": IMAGE}]}})
+
+
+@test("with an empty state directory all is rebuilt from the cluster; lost output is a cut; what is another's stays as it is")
+def rebuilt():
+    sb = create(env={"KEPT": "value"}, limits={"memory_mb": 96})
+    script = "seq 200000; until [ -e go ]; do sleep 0.2; done; echo after; exit 3"
+    e = d.post(f"{sb.path}/exec", {"command": ["sh", "-c", script], "async": True}).json
+    at = f"{sb.path}/execs/{e['exec_id']}"
+    wait_for(lambda: b"200000" in d.get(f"{at}/logs").body, "it has printed")
+    wait_for(lambda: last_exec_of(sb.id), "its last command is on record")
+    before = d.get(sb.path).json
+    d.process.send_signal(signal.SIGKILL)
+    d.process.wait()
+    shutil.rmtree(d.state)
+    foreign_pod("elsewhere", **{"mas-sandbox/home": "other"})
+    foreign_pod("changed", **{"mas-sandbox/home": "mas-sandbox", "mas-sandbox/spec": '{"id": "sbx-changed", "spec": {"runtime": "local"}}'})
+    foreign_pod("nobodys", **{"mas-sandbox/home": "mas-sandbox"})
+    d.start()
+    wait_for(lambda: d.get(sb.path).status == 200 and d.get(sb.path).json["state"] == "ready",
+             lambda: f"it is back: {d.get(sb.path)}\n{d.log_text()}", 2 * PATIENCE_S)
+    after = d.get(sb.path).json
+    for member in ("id", "created_at", "runtime", "last_exec_at", "limits"):
+        equal(str(after.get(member))[:19], str(before.get(member))[:19], member)
+    equal(sb.sh("echo $KEPT")["stdout"], "value\n", "its environment")
+    wait_for(lambda: d.get(at).status == 200, lambda: f"its command is known: {d.get(at)}")
+    equal(d.get(at).json["status"], "running", d.get(at).json)
+    sb.sh("touch go")
+    wait_for(lambda: d.get(at).json["status"] == "completed", lambda: f"its end: {d.get(at).json}")
+    equal(d.get(at).json["exit_code"], 3, d.get(at).json)
+    events = [json.loads(x) for x in d.get(f"{at}/logs").body.splitlines()]
+    want = "".join(f"{i}\n" for i in range(1, 200001)) + "after\n"
+    got = "".join(v["data"] for v in events if v["type"] == "output")
+    cuts = [v for v in events if v["type"] == "cut"]
+    equal((len(cuts), events.index(cuts[0])), (1, 1), f"what the runner had given away is one cut, and comes first: {events[:3]}")
+    check(got and want.endswith(got) and cuts[0]["dropped_bytes"] + len(got) == len(want), f"the rest is whole: {cuts} {len(got)} of {len(want)}")
+    wait_for(lambda: set(spaces()) == {sb.id, "sbx-elsewhere", "sbx-changed"}, lambda: f"namespaces: {spaces()}\n{d.log_text()}")
+    check("another runtime, 'local'" in d.log_text(), d.log_text())
+    d.kill_control()
+    wait_for(lambda: d.get(sb.path).json["state"] == "ready", lambda: f"and it has a row: {d.get(sb.path).json}")
+    sb.delete()
+    for name in ("elsewhere", "changed"):
+        check(not spaces()["sbx-" + name], "it was not touched")
+        cluster.call("DELETE", f"/api/v1/namespaces/sbx-{name}")
     nothing_left()
 
 

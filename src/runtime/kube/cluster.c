@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "loop/loop.h"
+#include "runtime/kube/rebuild.h"
 
 #define LIST_AGAIN_MS  500
 #define PROBE_AGAIN_MS 10000
@@ -44,7 +45,9 @@ struct cluster {
     uint64_t next_tag;
     uint64_t list_tag; /* 0: no list is under way */
     unsigned n_open;
-    bool listed; /* all sandboxes were listed by this broker: an unknown one is a stranger */
+    struct rebuild *rebuild;
+    bool rebuilt; /* the first list is done, and what it found is known */
+    bool listed;  /* all sandboxes were listed by this broker: an unknown one is a stranger */
     bool closed;
 };
 
@@ -135,10 +138,15 @@ void cluster_discard(struct cluster *c, const char *id)
     cluster_ask(c, KUBE_DELETE, id, on_discarded, NULL);
 }
 
+/* Of another home, it is another control plane's. */
+static bool is_stranger(const struct cluster *c, const struct kube_reply *r)
+{
+    bool ours = !r->home[0] || strcmp(r->home, c->o.home) == 0;
+    return ours && r->phase != KUBE_POD_ENDING && !rebuild_leaves(c->rebuild, r->id);
+}
+
 static void discard_stranger(struct cluster *c, const struct kube_reply *r)
 {
-    if (r->phase == KUBE_POD_ENDING)
-        return;
     log_info("a pod of a control plane that is gone is deleted id=%s", r->id);
     cluster_discard(c, r->id);
 }
@@ -148,7 +156,7 @@ static void on_told(struct cluster *c, const struct kube_reply *r)
     struct holder *h = map_find(c->holders, r->id);
     if (h)
         h->fn(h->data, r);
-    else if (c->listed && r->phase != KUBE_POD_NONE)
+    else if (c->listed && r->phase != KUBE_POD_NONE && is_stranger(c, r))
         discard_stranger(c, r);
 }
 
@@ -159,7 +167,9 @@ static void on_listed_one(struct cluster *c, const struct kube_reply *r)
         return;
     if (h)
         h->listed = *r;
-    else
+    else if (is_stranger(c, r) && !c->rebuilt && r->phase != KUBE_POD_NONE)
+        rebuild_add(c->rebuild, r);
+    else if (is_stranger(c, r))
         discard_stranger(c, r);
 }
 
@@ -182,15 +192,27 @@ static void tell_listed(struct cluster *c)
     free(all);
 }
 
+/* What was found has holders now, which a list tells how their pods are. */
+static void on_rebuilt(void *data)
+{
+    struct cluster *c = data;
+    c->rebuilt = true;
+    cluster_list(c);
+}
+
 static void on_list_done(void *data, const struct kube_reply *reply, int fd)
 {
     struct cluster *c = data;
     fd_close(&fd);
     c->list_tag = 0;
     if (reply->error) {
+        rebuild_drop(c->rebuild);
         loop_timer_start(&c->list_timer, LIST_AGAIN_MS);
         return;
     }
+    if (!c->rebuilt && rebuild_start(c->rebuild, on_rebuilt, c))
+        return;
+    c->rebuilt = true;
     c->listed = true;
     tell_listed(c);
 }
@@ -198,7 +220,7 @@ static void on_list_done(void *data, const struct kube_reply *reply, int fd)
 static void cluster_list(void *data)
 {
     struct cluster *c = data;
-    if (c->list_tag)
+    if (c->list_tag || rebuild_is_reading(c->rebuild))
         return;
     c->list_tag = c->next_tag;
     cluster_ask(c, KUBE_LIST, "", on_list_done, c);
@@ -255,6 +277,7 @@ static void on_other_broker(struct cluster *c, uint32_t epoch)
     c->listed = false;
     for (struct holder *h; (h = map_next(c->holders, &cursor));)
         h->listed = (struct kube_reply){0};
+    rebuild_drop(c->rebuild);
     list_for_each(p, &c->pending, struct pending_order, node)
         p->unsent = true;
     if (!first)
@@ -267,6 +290,7 @@ static void on_reply(struct cluster *c, struct kube_reply *r, int fd)
 {
     r->id[sizeof(r->id) - 1] = r->message[sizeof(r->message) - 1] = 0;
     r->reason[sizeof(r->reason) - 1] = r->uid[sizeof(r->uid) - 1] = 0;
+    r->home[sizeof(r->home) - 1] = 0;
     if (r->epoch != c->epoch)
         on_other_broker(c, r->epoch);
     if (r->kind == KUBE_TOLD)
@@ -325,6 +349,7 @@ struct cluster *cluster_new(const struct cluster_options *options)
     loop_timer_init(&c->list_timer, options->loop, cluster_list, c);
     loop_timer_init(&c->probe_timer, options->loop, cluster_probe, c);
     c->n_open = 3;
+    c->rebuild = rebuild_new(c);
     return c;
 }
 
@@ -361,6 +386,7 @@ void cluster_close(struct cluster *c)
     for (struct holder *h; (h = map_next(c->holders, &cursor));)
         free(h);
     map_free(c->holders);
+    rebuild_free(c->rebuild);
     uv_close((uv_handle_t *)&c->poll, on_poll_closed);
     loop_timer_close(&c->list_timer, on_part_closed, c);
     loop_timer_close(&c->probe_timer, on_part_closed, c);

@@ -5,9 +5,11 @@
  * Theory of operation. The broker may die at any moment, and so may this process; the socket
  * outlives both (proto/kube.h). An order is kept until it is answered. When another broker begins,
  * all that are kept go to it again, and the cluster's sandboxes are listed anew, because what
- * happened while there was no broker was told by none. A sandbox of this instance that is listed or
- * told of, and that no holder here knows, belongs to a control plane that died, or to a create that
- * was given up: it is deleted. So all holders must be there before cluster_start(). */
+ * happened while there was no broker was told by none. A sandbox of this home that no holder here
+ * knows is made known again where the first list has it and its pod says what it is (rebuild.h).
+ * Any other belonged to one call of a control plane that died, or to a create that was given up: it
+ * is deleted. So all holders must be there before cluster_start(). Sandboxes of another home are
+ * another control plane's. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,6 +19,19 @@
 #include "proto/kube.h"
 
 struct cluster;
+
+struct error;
+
+/* A sandbox that the cluster has and no holder knows. */
+struct cluster_found {
+    const char *runtime_id;
+    const char *record; /* struct runtime_record.text as it was written; "": there was none */
+    size_t len;
+    int64_t last_exec_s; /* 0: not known */
+};
+/* Positive: it is known from now on, and has a holder. 0: no daemon needs it, and it is deleted.
+ * Negative with err set: it is left as it is. */
+typedef int (*cluster_found_fn)(void *data, const struct cluster_found *found, struct error *err);
 
 struct cluster_options {
     uv_loop_t *loop;
@@ -28,6 +43,8 @@ struct cluster_options {
     /* What a pod asks its node for, where that is below its limit; 0: the limit. */
     uint32_t cpu_request_millicores;
     uint64_t memory_request_bytes;
+    cluster_found_fn on_found; /* NULL: none is needed */
+    void *found_data;
     uint64_t start_ms; /* how long a pod may take until its runner answers */
 };
 

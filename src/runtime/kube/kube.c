@@ -71,6 +71,7 @@ struct runtime_instance {
     struct effective effective;
     struct error failure;   /* why it did not start */
     struct kube_reply told; /* the last of its pod */
+    char deleted[120];      /* why its pod was being deleted when that was not our doing; "" */
     struct walls_question *question;
     int fd;                  /* a connection that waits for the runner's first byte; -1 */
     uv_poll_t poll;          /* of it */
@@ -464,12 +465,24 @@ static bool is_hopeless(const char *reason)
     return false;
 }
 
+/* A pod that another deletes says so before it ends, and what its containers ended with is
+ * then no reason. A reason is there where the cluster itself wanted the room or the node. */
+static void keep_deletion(struct runtime_instance *in, const struct kube_reply *told)
+{
+    if (told->phase == KUBE_POD_ENDING && !in->deleted[0])
+        snprintf(in->deleted, sizeof(in->deleted), "was deleted, not by this daemon%s%s",
+                 told->reason[0] ? ": " : "", told->reason);
+}
+
 static void on_pod_end(struct runtime_instance *in)
 {
     char why[480];
     bool gone = in->told.phase == KUBE_POD_NONE;
     struct runtime_end end = {.why = why, .oom_kills = strcmp(in->told.reason, "OOMKilled") == 0};
-    format_reason(&in->told, gone ? "is gone from the cluster" : "has ended", why, sizeof(why));
+    if (in->deleted[0])
+        snprintf(why, sizeof(why), "its pod %s", in->deleted);
+    else
+        format_reason(&in->told, gone ? "is gone from the cluster" : "has ended", why, sizeof(why));
     if (!in->started) {
         fail_start(in, ERROR_CRASH, why);
         return;
@@ -478,6 +491,20 @@ static void on_pod_end(struct runtime_instance *in)
     begin_delete(in);
     if (!waits)
         tell_end(in, &end);
+}
+
+/* A pod vanished without having been deleted: it may be there, without the labels that make it
+ * ours. Whatever the answer is, there is no sandbox any more. */
+static void on_pod_missed(void *data, const struct kube_reply *reply, int fd)
+{
+    struct runtime_instance *in = weak_unref(data);
+    fd_close(&fd);
+    if (!in)
+        return;
+    if (reply->error == ERROR_CONFLICT)
+        snprintf(in->deleted, sizeof(in->deleted),
+                 "does not carry this daemon's labels any more: they were changed");
+    on_pod_end(in);
 }
 
 /* A pod that is being deleted may still end with a reason, and has no other end than that. */
@@ -506,7 +533,10 @@ static void on_pod_told(void *data, const struct kube_reply *told)
     }
     if (in->step == POD_FINDING && !listed)
         return; /* it may be what was told to the control plane before */
-    if (gone || told->phase == KUBE_POD_ENDED) {
+    keep_deletion(in, told);
+    if (gone && !in->deleted[0] && !in->told.reason[0]) {
+        cluster_ask(in->cluster, KUBE_READ, in->id, on_pod_missed, weak_ref(&in->weak, in));
+    } else if (gone || told->phase == KUBE_POD_ENDED) {
         on_pod_end(in);
     } else if (in->step == POD_STARTING && told->phase == KUBE_POD_RUNNING) {
         in->step = POD_CONNECTING;

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/kube/rebuild.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/strbuf.h"
+#include "loop/loop.h"
+#include "runtime/kube/cluster.h"
+#include "runtime/kube/pod-spec.h"
+
+#define READ_AGAIN_MS 500
+
+struct found {
+    struct list node;
+    struct rebuild *rebuild;
+    char id[KUBE_ID_SIZE];
+    uint64_t last_exec_s;
+};
+
+struct rebuild {
+    struct cluster *cluster;
+    struct list waiting; /* struct found; its head is being read */
+    struct map *left;    /* ids that stay as they are */
+    struct loop_timer again;
+    size_t n_known;
+    bool reading;
+    void (*on_done)(void *data);
+    void *data;
+};
+
+static void read_next(void *data);
+
+struct rebuild *rebuild_new(struct cluster *c)
+{
+    struct rebuild *r = new0(struct rebuild);
+    r->cluster = c;
+    r->left = map_new();
+    list_init(&r->waiting);
+    loop_timer_init(&r->again, cluster_options(c)->loop, read_next, r);
+    return r;
+}
+
+static void found_free(struct found *f)
+{
+    list_remove(&f->node);
+    free(f);
+}
+
+void rebuild_drop(struct rebuild *r)
+{
+    while (!list_empty(&r->waiting) && !r->reading)
+        found_free(container_of(r->waiting.next, struct found, node));
+}
+
+static void on_timer_closed(void *data)
+{
+    free(data);
+}
+
+void rebuild_free(struct rebuild *r)
+{
+    size_t cursor = 0;
+    if (!r)
+        return;
+    r->reading = false;
+    rebuild_drop(r);
+    for (char *id; (id = map_next(r->left, &cursor));)
+        free(id);
+    map_free(r->left);
+    loop_timer_close(&r->again, on_timer_closed, r);
+}
+
+void rebuild_add(struct rebuild *r, const struct kube_reply *listed)
+{
+    struct found *f = new0(struct found);
+    f->rebuild = r;
+    f->last_exec_s = listed->last_exec_s;
+    snprintf(f->id, sizeof(f->id), "%s", listed->id);
+    list_append(&r->waiting, &f->node);
+}
+
+bool rebuild_is_reading(const struct rebuild *r)
+{
+    return r->reading;
+}
+
+bool rebuild_leaves(const struct rebuild *r, const char *id)
+{
+    return map_find(r->left, id) != NULL;
+}
+
+/* --- one after another */
+
+static void leave_as_it_is(struct rebuild *r, const struct found *f, const char *why)
+{
+    log_error("a pod of this daemon is left as it is id=%s: %s", f->id, why);
+    free(map_put(r->left, f->id, xstrdup(f->id)));
+}
+
+/* All of it was sent before the descriptor was. */
+static int read_text(int fd, struct strbuf *text)
+{
+    char bytes[4096];
+    for (;;) {
+        ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : 0;
+        if (strbuf_append(text, bytes, (size_t)n) < 0)
+            return -EMSGSIZE;
+    }
+}
+
+static void take_record(struct rebuild *r, const struct found *f, const struct strbuf *text)
+{
+    const struct cluster_options *o = cluster_options(r->cluster);
+    struct error err = {0};
+    char name[KUBE_ID_SIZE + sizeof(POD_ID_PREFIX)];
+    snprintf(name, sizeof(name), POD_ID_PREFIX "%s", f->id);
+    struct cluster_found found = {.runtime_id = name,
+                                  .record = text->data ? text->data : "",
+                                  .len = text->len,
+                                  .last_exec_s = (int64_t)f->last_exec_s};
+    int known = o->on_found ? o->on_found(o->found_data, &found, &err) : 0;
+    if (known < 0) {
+        leave_as_it_is(r, f, err.message);
+    } else if (known == 0) {
+        log_info("a pod of a control plane that is gone is deleted id=%s", f->id);
+        cluster_discard(r->cluster, f->id);
+    } else {
+        r->n_known++;
+    }
+}
+
+static void on_record(void *data, const struct kube_reply *reply, int fd)
+{
+    struct found *f = data;
+    struct rebuild *r = f->rebuild;
+    _cleanup_close_ int stream = fd;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(KUBE_SPEC_SIZE);
+    bool later = reply->error && reply->error != ERROR_NOT_FOUND && reply->error != ERROR_CONFLICT;
+    if (later) {
+        loop_timer_start(&r->again, READ_AGAIN_MS);
+        return;
+    }
+    if (reply->error == ERROR_CONFLICT)
+        leave_as_it_is(r, f, reply->message);
+    else if (!reply->error && (stream < 0 || read_text(stream, &text) < 0))
+        leave_as_it_is(r, f, "what it says of itself cannot be read");
+    else if (!reply->error)
+        take_record(r, f, &text);
+    found_free(f);
+    read_next(r);
+}
+
+static void read_next(void *data)
+{
+    struct rebuild *r = data;
+    if (list_empty(&r->waiting)) {
+        r->reading = false;
+        if (r->n_known)
+            log_info("sandboxes were found in the cluster, and are known again n=%zu", r->n_known);
+        r->n_known = 0;
+        r->on_done(r->data);
+        return;
+    }
+    struct found *f = container_of(r->waiting.next, struct found, node);
+    cluster_ask(r->cluster, KUBE_READ, f->id, on_record, f);
+}
+
+bool rebuild_start(struct rebuild *r, void (*on_done)(void *data), void *data)
+{
+    if (list_empty(&r->waiting))
+        return false;
+    r->on_done = on_done;
+    r->data = data;
+    r->reading = true;
+    read_next(r);
+    return true;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sandboxes that the cluster has and this daemon does not know, because its disk was lost or is an
+ * older copy: what their pods say of them is read, and handed to the layer above, which makes them
+ * known again.
+ *
+ * Only those of the first list of a control plane are looked at, because what appears later is of a
+ * create that was given up. Each is read until the cluster answers; nothing is deleted before that.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "proto/kube.h"
+
+struct cluster;
+struct rebuild;
+
+struct rebuild *rebuild_new(struct cluster *c);
+void rebuild_free(struct rebuild *r); /* NULL is fine */
+/* A sandbox without a holder that the list has. */
+void rebuild_add(struct rebuild *r, const struct kube_reply *listed);
+void rebuild_drop(struct rebuild *r); /* the list begins anew */
+/* Reads all that were added; on_done(data) comes when each is known or given up. False, without
+ * on_done, where there are none. */
+bool rebuild_start(struct rebuild *r, void (*on_done)(void *data), void *data);
+bool rebuild_is_reading(const struct rebuild *r);
+/* One that cannot be read: neither known nor to be deleted. */
+bool rebuild_leaves(const struct rebuild *r, const char *id);
