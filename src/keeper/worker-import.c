@@ -16,19 +16,21 @@
 #define CLAIM_BYTES  (16 * 1024 * 1024)
 
 /* Where the caller said how long it is, all of it is claimed before its first byte is taken;
- * otherwise piece by piece. */
+ * otherwise piece by piece. An upload that takes longer than an image may take to be fetched goes
+ * on piece by piece as well: at its caller's pace, it would keep the rest from others for days. */
 static int claim_upload(struct worker *w, uint64_t whole, uint64_t bytes, uint64_t *claimed,
                         struct error *err)
 {
-    int r = 0;
+    bool slow = clock_mono_ms() > w->deadline_ms;
     if (bytes >= *claimed) {
-        uint64_t more = bytes < whole ? whole - bytes : CLAIM_BYTES;
-        r = worker_claim(w, more, err);
+        uint64_t more = bytes < whole && !slow ? whole - bytes : CLAIM_BYTES;
         *claimed = bytes + more;
-    } else {
-        worker_claim_left(w, *claimed - bytes);
+        return worker_claim(w, more, err);
     }
-    return r;
+    if (slow && *claimed - bytes > CLAIM_BYTES)
+        *claimed = bytes + CLAIM_BYTES;
+    worker_claim_left(w, *claimed - bytes);
+    return 0;
 }
 
 /* Takes the upload from its pipe; what is too large is not taken to its end. */

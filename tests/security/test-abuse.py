@@ -673,6 +673,25 @@ if RUNTIME == "local":
             equal(other.post("/v1/sandboxes", disk).status, 201, "there is room")
 
 
+    @test("P14 an upload that takes its time keeps no more than its next few MiB from others, and still arrives")
+    def test_p14_an_upload_that_takes_its_time():
+        with SmallState(400, config="state_reserve_mb: 60\nblanks: 1\nimages_pull_timeout: 2s\n") as other:
+            with begin_upload(other, "slow", 200) as s:
+                wait_for(lambda: claimed(other) > 150 << 20, "all of it is claimed")
+                sent = 1 << 20
+
+                def trickle():
+                    nonlocal sent
+                    s.sendall(bytes(1024))
+                    sent += 1024
+                    return 0 < claimed(other) <= 16 << 20
+                wait_for(trickle, "the time of an image is over")
+                equal(other.post("/v1/sandboxes", {"limits": {"memory_mb": 64, "disk_mb": 50}}).status, 201, "there is room for others")
+                s.sendall(bytes((200 << 20) - sent))
+                answer = s.recv(65536)
+                check(b" 507 " not in answer[:32] and b" 408 " not in answer[:32], answer)
+
+
     for fstype in ("ext2", "ext4", "tmpfs"):
         @test(f"P14 an image that unpacks to more than there is ends before it takes the reserve ({fstype})")
         def test_p14_an_image_that_unpacks_to_more_than_there_is(fstype=fstype):
