@@ -120,19 +120,6 @@ def ordinary():
         check(sb.id not in spaces(), "the namespace is gone when the deletion is answered")
 
 
-def storage(*names):
-    """A class that is the cluster's own, and a volume of it for each name, all on the node."""
-    cluster.make("/apis/storage.k8s.io/v1/storageclasses", {
-        "metadata": {"name": "manual", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
-        "provisioner": "kubernetes.io/no-provisioner"})
-    for name in names:
-        os.mkdir(f"{HOME}/{name}")
-        os.chmod(f"{HOME}/{name}", 0o777)
-        cluster.make("/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": {
-            "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain",
-            "storageClassName": "manual", "hostPath": {"path": f"{HOME}/{name}"}}})
-
-
 def run_b(daemon, sandbox, line):
     a = daemon.post(f"/sandboxes/{sandbox}/exec", {"command": ["sh", "-c", line], "async": False}, timeout=180)
     equal((a.status, a.json.get("exit_code")), (200, 0), a)
@@ -168,7 +155,7 @@ def check_volumes(daemon, sandbox):
 
 @test("the sbx API over kube: the id is the namespace, the pod is called sandbox, volumes, requests, deleting while it is made")
 def contract_b():
-    storage("first", "second")
+    storage(cluster, "first", "second")
     flags = FLAGS + ["--kube-instance", "second", "--kube-unproven-network", "--kube-storage-classes", "default,manual", "--cpu-request",
                      "50m", "--mem-request", "64Mi", "--mem-limit", "128Mi"]
     with Daemon(*flags, runtime="kube", env={"SANDBOX_ENV_FROM_OPERATOR": "yes"}) as b:

@@ -222,6 +222,8 @@ COLLECTIONS = {
     "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/mas-sandbox/networkpolicies",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "Service": "/api/v1/namespaces/mas-sandbox/services",
+    "StatefulSet": "/apis/apps/v1/namespaces/mas-sandbox/statefulsets",
     "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
     "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",

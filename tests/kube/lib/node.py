@@ -113,14 +113,29 @@ def image(name, files, config):
 
 
 def built_image(kind, name):
-    """Imports what `make image-KIND` makes, by that name."""
-    p = subprocess.run([os.path.join(ROOT, "scripts/make-pod-image.sh"), BUILD, kind], stdout=subprocess.PIPE, text=True)
+    """Imports what `make image-KIND` makes, by that name; of the kind "daemon" what `make image` makes."""
+    command = ["make-image.sh", BUILD] if kind == "daemon" else ["make-pod-image.sh", BUILD, kind]
+    p = subprocess.run([os.path.join(ROOT, "scripts", command[0])] + command[1:], stdout=subprocess.PIPE, text=True)
     equal(p.returncode, 0, p.stdout)
     archive, own = re.match(r"(\S+): (\S+), ", p.stdout).groups()
     for command in (["import", archive], ["tag", "localhost/" + own, name]):
         p = subprocess.run(["ctr", "-a", SOCKET, "-n", "k8s.io", "images", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                            text=True)
         check(p.returncode == 0, p.stdout)
+
+
+def storage(cluster, *names, owner=0):
+    """A class that is the cluster's own, and a volume of it for each name, all on the node."""
+    cluster.make("/apis/storage.k8s.io/v1/storageclasses", {
+        "metadata": {"name": "manual", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "provisioner": "kubernetes.io/no-provisioner"})
+    for name in names:
+        os.mkdir(f"{HOME}/{name}")
+        os.chmod(f"{HOME}/{name}", 0o777)
+        os.chown(f"{HOME}/{name}", owner, owner)
+        cluster.make("/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": {
+            "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "manual", "hostPath": {"path": f"{HOME}/{name}"}}})
 
 
 def data_of(path):
