@@ -30,6 +30,7 @@
 struct handle {
     int fd; /* -1: free */
     bool is_dir;
+    uint64_t node; /* that was opened; a removed file is found by it as long as it is open */
 };
 
 struct server {
@@ -86,10 +87,12 @@ static int read_file_name(const struct server *s, size_t at, const char **ret, s
 
 /* --- files by their numbers */
 
-static int open_path(int dir_fd, const char *path, int flags)
+/* mode: of a file that is made, 0 where flags ask for none. */
+static int open_path(int dir_fd, const char *path, int flags, mode_t mode)
 {
     const struct open_how how = {
         .flags = (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC | (flags & O_PATH ? 0 : O_NOCTTY)),
+        .mode = mode,
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
     int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
     return fd < 0 ? -errno : fd;
@@ -99,12 +102,19 @@ static int open_node(const struct server *s, uint64_t id, int flags)
 {
     char path[PATH_MAX];
     int r = share_nodes_path(s->nodes, id, path, sizeof(path));
-    return r < 0 ? r : open_path(s->dir_fd, path, flags);
+    return r < 0 ? r : open_path(s->dir_fd, path, flags, 0);
 }
 
 static int open_dir(const struct server *s, uint64_t id)
 {
     return open_node(s, id, O_PATH | O_DIRECTORY);
+}
+
+/* The directory that a request is about, and the name in it that the request has at this place. */
+static int open_named(const struct server *s, size_t at, const char **ret_name, size_t *next)
+{
+    int r = read_file_name(s, at, ret_name, next);
+    return r < 0 ? r : open_dir(s, head_of(s)->nodeid);
 }
 
 /* A regular file, by a descriptor that only names it: opening a fifo or a device would have effects
@@ -134,12 +144,10 @@ static int open_file(const struct server *s, uint64_t id, int flags)
 /* A file of that name that there is already is opened, unless the guest wants none to be there. */
 static int create_file(int dir_fd, const char *name, int flags, mode_t mode)
 {
-    int fd =
-        openat(dir_fd, name,
-               (flags & O_ACCMODE) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, mode);
-    if (fd >= 0 || errno != EEXIST || flags & O_EXCL)
-        return fd < 0 ? -errno : fd;
-    return open_regular(open_path(dir_fd, name, O_PATH), flags);
+    int fd = open_path(dir_fd, name, (flags & O_ACCMODE) | O_CREAT | O_EXCL, mode);
+    if (fd != -EEXIST || flags & O_EXCL)
+        return fd;
+    return open_regular(open_path(dir_fd, name, O_PATH, 0), flags);
 }
 
 /* The directory that a node is in, and its name there. */
@@ -147,7 +155,7 @@ static int open_place(const struct server *s, uint64_t id, const char **ret_name
 {
     uint64_t dir;
     int r = share_nodes_place(s->nodes, id, &dir, ret_name);
-    return r < 0 ? r : dir ? open_dir(s, dir) : open_path(s->dir_fd, ".", O_PATH | O_DIRECTORY);
+    return r < 0 ? r : dir ? open_dir(s, dir) : open_path(s->dir_fd, ".", O_PATH | O_DIRECTORY, 0);
 }
 
 static struct handle *find_handle(struct server *s, uint64_t number, bool is_dir)
@@ -156,13 +164,36 @@ static struct handle *find_handle(struct server *s, uint64_t number, bool is_dir
     return h && h->fd >= 0 && h->is_dir == is_dir ? h : NULL;
 }
 
+static struct handle *find_handle_of(struct server *s, uint64_t node)
+{
+    for (size_t i = 0; i < SHARE_HANDLES_MAX; i++)
+        if (s->handles[i].fd >= 0 && s->handles[i].node == node)
+            return &s->handles[i];
+    return NULL;
+}
+
+/* The file that a request is about: the one that it has open, or the one at its number; one that
+ * was removed, by any descriptor of it. The caller closes it. */
+static int open_known(struct server *s, const struct handle *open)
+{
+    int fd = open ? -ESTALE : open_node(s, head_of(s)->nodeid, O_PATH);
+    if (fd != -ESTALE)
+        return fd;
+    open = open ? open : find_handle_of(s, head_of(s)->nodeid);
+    if (!open)
+        return -ESTALE;
+    fd = fcntl(open->fd, F_DUPFD_CLOEXEC, 0);
+    return fd < 0 ? -errno : fd;
+}
+
 /* Takes fd. */
-static int answer_open(struct server *s, int fd, bool is_dir, struct fuse_open_out *ret)
+static int answer_open(struct server *s, int fd, bool is_dir, uint64_t node,
+                       struct fuse_open_out *ret)
 {
     for (uint64_t i = 0; i < SHARE_HANDLES_MAX; i++) {
         if (s->handles[i].fd >= 0)
             continue;
-        s->handles[i] = (struct handle){fd, is_dir};
+        s->handles[i] = (struct handle){fd, is_dir, node};
         *ret = (struct fuse_open_out){.fh = i};
         return 0;
     }
@@ -244,10 +275,7 @@ static int do_init(struct server *s)
 static int do_lookup(struct server *s)
 {
     const char *name;
-    int r = read_file_name(s, 0, &name, NULL);
-    if (r < 0)
-        return r;
-    _cleanup_close_ int dir = open_dir(s, head_of(s)->nodeid);
+    _cleanup_close_ int dir = open_named(s, 0, &name, NULL);
     return dir < 0 ? dir : answer_entry(s, dir, name);
 }
 
@@ -256,24 +284,18 @@ static int do_getattr(struct server *s)
     const struct fuse_getattr_in *i = body_of(s);
     const struct handle *h =
         i->getattr_flags & FUSE_GETATTR_FH ? find_handle(s, i->fh, false) : NULL;
-    const char *name;
     struct stat st;
-    if (h)
-        return fstat(h->fd, &st) < 0 ? -errno : answer_attributes(s, &st);
-    _cleanup_close_ int dir = open_place(s, head_of(s)->nodeid, &name);
-    if (dir < 0)
-        return dir;
-    return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : answer_attributes(s, &st);
+    _cleanup_close_ int fd = open_known(s, h);
+    if (fd < 0)
+        return fd;
+    return fstat(fd, &st) < 0 ? -errno : answer_attributes(s, &st);
 }
 
-/* Of a descriptor that only names a file: chmod() has no other way that follows no link. */
-static int set_mode(const struct server *s, uint64_t id, mode_t mode)
+/* Of a descriptor that may only name a file: chmod() has no other way that follows no link. */
+static int set_mode(int fd, mode_t mode)
 {
     char path[32];
     struct stat st;
-    _cleanup_close_ int fd = open_node(s, id, O_PATH);
-    if (fd < 0)
-        return fd;
     if (fstat(fd, &st) < 0)
         return -errno;
     if (S_ISLNK(st.st_mode))
@@ -282,17 +304,15 @@ static int set_mode(const struct server *s, uint64_t id, mode_t mode)
     return chmod(path, mode & MODE_MASK) < 0 ? -errno : 0;
 }
 
-static int set_size(struct server *s, const struct fuse_setattr_in *i)
+/* named may only name the file; open is a handle of it, or NULL. */
+static int set_size(int named, const struct handle *open, uint64_t size)
 {
-    const struct handle *h = i->valid & FATTR_FH ? find_handle(s, i->fh, false) : NULL;
-    if (i->size > INT64_MAX)
+    if (size > INT64_MAX)
         return -EINVAL;
-    if (h)
-        return ftruncate(h->fd, (off_t)i->size) < 0 ? -errno : 0;
-    _cleanup_close_ int fd = open_file(s, head_of(s)->nodeid, O_WRONLY);
-    if (fd < 0)
+    _cleanup_close_ int fd = open ? -1 : open_regular(fcntl(named, F_DUPFD_CLOEXEC, 0), O_WRONLY);
+    if (!open && fd < 0)
         return fd;
-    return ftruncate(fd, (off_t)i->size) < 0 ? -errno : 0;
+    return ftruncate(open ? open->fd : fd, (off_t)size) < 0 ? -errno : 0;
 }
 
 static struct timespec time_of(uint32_t valid, uint32_t set, uint32_t now, uint64_t sec,
@@ -308,26 +328,23 @@ static struct timespec time_of(uint32_t valid, uint32_t set, uint32_t now, uint6
 static int do_setattr(struct server *s)
 {
     const struct fuse_setattr_in *i = body_of(s);
-    const char *name;
+    const struct handle *h = i->valid & FATTR_FH ? find_handle(s, i->fh, false) : NULL;
     struct stat st;
-    int r = i->valid & FATTR_MODE ? set_mode(s, head_of(s)->nodeid, i->mode) : 0;
-    r = r < 0 || !(i->valid & FATTR_SIZE) ? r : set_size(s, i);
+    _cleanup_close_ int fd = open_known(s, h);
+    int r = fd < 0 || !(i->valid & FATTR_MODE) ? fd : set_mode(fd, i->mode);
+    r = r < 0 || !(i->valid & FATTR_SIZE) ? r : set_size(fd, h, i->size);
     if (r < 0)
         return r;
-    _cleanup_close_ int dir = open_place(s, head_of(s)->nodeid, &name);
-    if (dir < 0)
-        return dir;
     if (i->valid & (FATTR_UID | FATTR_GID) &&
-        fchownat(dir, name, i->valid & FATTR_UID ? i->uid : (uid_t)-1,
-                 i->valid & FATTR_GID ? i->gid : (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0)
+        fchownat(fd, "", i->valid & FATTR_UID ? i->uid : (uid_t)-1,
+                 i->valid & FATTR_GID ? i->gid : (gid_t)-1, AT_EMPTY_PATH) < 0)
         return -errno;
     const struct timespec times[] = {
         time_of(i->valid, FATTR_ATIME, FATTR_ATIME_NOW, i->atime, i->atimensec),
         time_of(i->valid, FATTR_MTIME, FATTR_MTIME_NOW, i->mtime, i->mtimensec)};
-    if (i->valid & (FATTR_ATIME | FATTR_MTIME) &&
-        utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW) < 0)
+    if (i->valid & (FATTR_ATIME | FATTR_MTIME) && utimensat(fd, "", times, AT_EMPTY_PATH) < 0)
         return -errno;
-    return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : answer_attributes(s, &st);
+    return fstat(fd, &st) < 0 ? -errno : answer_attributes(s, &st);
 }
 
 static int do_readlink(struct server *s)
@@ -346,13 +363,10 @@ static int do_symlink(struct server *s)
 {
     const char *name, *target;
     size_t next;
-    int r = read_file_name(s, 0, &name, &next);
-    r = r < 0 ? r : read_name(s, next, &target, NULL);
+    _cleanup_close_ int dir = open_named(s, 0, &name, &next);
+    int r = dir < 0 ? dir : read_name(s, next, &target, NULL);
     if (r < 0)
         return r;
-    _cleanup_close_ int dir = open_dir(s, head_of(s)->nodeid);
-    if (dir < 0)
-        return dir;
     return symlinkat(target, dir, name) < 0 ? -errno : answer_entry(s, dir, name);
 }
 
@@ -362,12 +376,9 @@ static int do_mknod(struct server *s)
     const struct fuse_mknod_in *i = body_of(s);
     const char *name;
     mode_t kind = i->mode & S_IFMT;
-    int r = read_file_name(s, sizeof(*i), &name, NULL);
-    if (r < 0)
-        return r;
     if (kind != S_IFREG && kind != S_IFIFO && kind != S_IFSOCK)
         return -EPERM;
-    _cleanup_close_ int dir = open_dir(s, head_of(s)->nodeid);
+    _cleanup_close_ int dir = open_named(s, sizeof(*i), &name, NULL);
     if (dir < 0)
         return dir;
     mode_t mode = i->mode & ~i->umask & MODE_MASK;
@@ -378,10 +389,7 @@ static int do_mkdir(struct server *s)
 {
     const struct fuse_mkdir_in *i = body_of(s);
     const char *name;
-    int r = read_file_name(s, sizeof(*i), &name, NULL);
-    if (r < 0)
-        return r;
-    _cleanup_close_ int dir = open_dir(s, head_of(s)->nodeid);
+    _cleanup_close_ int dir = open_named(s, sizeof(*i), &name, NULL);
     if (dir < 0)
         return dir;
     mode_t mode = i->mode & ~i->umask & MODE_MASK;
@@ -391,10 +399,7 @@ static int do_mkdir(struct server *s)
 static int remove_name(struct server *s, int flags)
 {
     const char *name;
-    int r = read_file_name(s, 0, &name, NULL);
-    if (r < 0)
-        return r;
-    _cleanup_close_ int dir = open_dir(s, head_of(s)->nodeid);
+    _cleanup_close_ int dir = open_named(s, 0, &name, NULL);
     if (dir < 0)
         return dir;
     if (unlinkat(dir, name, flags) < 0)
@@ -466,7 +471,7 @@ static int do_open(struct server *s)
     if (fd < 0)
         return fd;
     s->out_len = sizeof(struct fuse_open_out);
-    return answer_open(s, fd, false, answer_of(s));
+    return answer_open(s, fd, false, head_of(s)->nodeid, answer_of(s));
 }
 
 static int do_opendir(struct server *s)
@@ -475,28 +480,25 @@ static int do_opendir(struct server *s)
     if (fd < 0)
         return fd;
     s->out_len = sizeof(struct fuse_open_out);
-    return answer_open(s, fd, true, answer_of(s));
+    return answer_open(s, fd, true, head_of(s)->nodeid, answer_of(s));
 }
 
 static int do_create(struct server *s)
 {
     const struct fuse_create_in *i = body_of(s);
     const char *name;
-    int r = read_file_name(s, sizeof(*i), &name, NULL);
-    if (r < 0)
-        return r;
-    _cleanup_close_ int dir = open_dir(s, head_of(s)->nodeid);
+    _cleanup_close_ int dir = open_named(s, sizeof(*i), &name, NULL);
     if (dir < 0)
         return dir;
     _cleanup_close_ int fd = create_file(dir, name, (int)i->flags, i->mode & ~i->umask & MODE_MASK);
     if (fd < 0)
         return fd;
-    r = answer_entry(s, dir, name);
+    int r = answer_entry(s, dir, name);
     if (r < 0)
         return r;
     const struct fuse_entry_out *entry = answer_of(s);
     s->out_len += sizeof(struct fuse_open_out);
-    r = answer_open(s, fd_steal(&fd), false,
+    r = answer_open(s, fd_steal(&fd), false, entry->nodeid,
                     (struct fuse_open_out *)((char *)answer_of(s) + sizeof(*entry)));
     if (r < 0) /* the guest hears of no number that it could give back */
         share_nodes_forget(s->nodes, entry->nodeid, 1);
@@ -618,7 +620,7 @@ static int do_statfs(struct server *s)
 {
     struct fuse_statfs_out *o = answer_of(s);
     struct statvfs fs;
-    _cleanup_close_ int fd = open_path(s->dir_fd, ".", O_RDONLY | O_DIRECTORY);
+    _cleanup_close_ int fd = open_path(s->dir_fd, ".", O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return fd;
     if (fstatvfs(fd, &fs) < 0)

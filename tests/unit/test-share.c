@@ -218,6 +218,33 @@ static void test_files(void)
     ok(make(FUSE_MKDIR, sub, 0755, "x") == -ESTALE, "and nothing is made in it then");
 }
 
+/* What a program does with a file that it has removed and still has open. */
+static void test_removed(void)
+{
+    struct fuse_open_out o = {0};
+    struct fuse_attr_out attributes;
+    make(FUSE_CREATE, ROOT, 0644, "removed");
+    memcpy(&o, answer + sizeof(struct fuse_entry_out), sizeof(o));
+    uint64_t node = lookup(ROOT, "removed");
+    write_handle(o.fh, "some text");
+    ok(call_name(FUSE_UNLINK, ROOT, "removed") == 0, "a file is removed that is open");
+    struct fuse_setattr_in cut = {.valid = FATTR_SIZE | FATTR_FH, .fh = o.fh, .size = 4};
+    begin(FUSE_SETATTR, node);
+    put(&cut, sizeof(cut));
+    int r = call();
+    memcpy(&attributes, answer, sizeof(attributes));
+    ok(r == 0 && attributes.attr.size == 4 && attributes.attr.nlink == 0, "cut (%d)", r);
+    r = set_attributes(node, FATTR_MODE, 0600, 0);
+    memcpy(&attributes, answer, sizeof(attributes));
+    ok(r == 0 && (attributes.attr.mode & 0777) == 0600, "its mode changed by its number (%d)", r);
+    ok(set_attributes(node, FATTR_MTIME_NOW | FATTR_MTIME, 0, 0) == 0, "its times");
+    struct fuse_release_in release = {.fh = o.fh};
+    begin(FUSE_RELEASE, node);
+    put(&release, sizeof(release));
+    ok(call() == 0 && set_attributes(node, FATTR_MODE, 0600, 0) == -ESTALE,
+       "nothing is there once it is closed");
+}
+
 static void test_names(void)
 {
     static const char *const bad[] = {"..",         ".",           "",    "/", "a/b",
@@ -398,6 +425,7 @@ int main(void)
     }
     close(pair[1]);
     test_files();
+    test_removed();
     test_names();
     test_links();
     test_appending();
