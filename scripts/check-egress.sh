@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The network of sandboxes: every script of tests/egress, over several runtimes. They make network namespaces of their own
 # and so need root. Ends with one line: N passed, N failed. Usage: check-egress.sh BUILD; RUNTIMES is a list (local crun),
-# EGRESS a list of scripts (test-*.py, of microvm test-addresses.py), MICROVM_CACHE where machines start from; JOBS: scripts at a time, one more
+# EGRESS a list of scripts (test-*.py, of microvm two of them), MICROVM_CACHE where machines start from; JOBS: scripts at a time, one more
 # than there are processors, because they wait much.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -43,8 +43,8 @@ scripts=${EGRESS:-$(cd tests/egress && echo test-*.py)}
 for runtime in ${RUNTIMES:-local crun}; do
     chosen=$scripts
     if [ "$runtime" = microvm ]; then
-        # Links are another matter there; names go over the same frames as gVisor's, and its root has no clients.
-        [ -n "${EGRESS:-}" ] || chosen=test-addresses.py
+        # Links and authorities are another matter there; names go over the same frames as gVisor's, and its root has no clients.
+        [ -n "${EGRESS:-}" ] || chosen="test-addresses.py test-intercept.py"
         export MAS_MICROVM_DIR="${MICROVM_CACHE:-/var/cache/mas-sandbox/microvm}"
         scripts/microvm/machine.sh "$MAS_MICROVM_DIR" "$BUILD" >/dev/null || exit 1
     fi

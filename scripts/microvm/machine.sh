@@ -121,7 +121,9 @@ make_root() {
     mkdir -p "$tree"
     tar -xf "$build/default-image.tar" -C "$tree" --no-same-owner
     add_python "$tree"
-    mkdir -p "$tree"/{cache,media,dev/pts,dev/shm} "$tree"/.mas/{empty,disk,run,link}
+    mkdir -p "$tree"/{cache,media,dev/pts,dev/shm,etc/ssl/certs} "$tree"/.mas/{empty,disk,run,link}
+    # What programs trust; an interceptor's authority is added to it.
+    install -m 644 /etc/ssl/certs/ca-certificates.crt "$tree/etc/ssl/certs/" 2>/dev/null || install -m 644 /dev/null "$tree/etc/ssl/certs/ca-certificates.crt"
     install -m 755 "$build/mas-toolrunner" "$tree/.mas/mas-toolrunner"
     strip "$tree/.mas/mas-toolrunner" 2>/dev/null || true
     ln -sfn run/gateway.sock "$tree/.mas/gateway.sock"

@@ -85,7 +85,8 @@ static bool receive_order(struct guest *g)
     if (!receive_exactly(g, o, sizeof(*o)))
         return false;
     if (o->magic != GUEST_MAGIC || o->n_filter == 0 || o->n_filter > GUEST_FILTER_MAX ||
-        o->child.n_mounts > PLAN_MOUNTS_MAX || o->child.image_from_fd)
+        o->child.n_mounts > PLAN_MOUNTS_MAX || o->child.image_from_fd ||
+        o->child.authority_from_fd || o->authority[sizeof(o->authority) - 1])
         guest_give_up(g, "read the guest's order", EPROTO);
     return receive_exactly(g, g->filter, o->n_filter * sizeof(g->filter[0]));
 }
@@ -219,15 +220,27 @@ static int instruct(struct guest *g)
     if (r == 0 && recv(g->channel_fd, &byte, 1, 0) == 1)
         r = (int)fd_send_msg(g->channel_fd, &g->order.child, sizeof(g->order.child), g->share_fds,
                              g->n_shares);
-    int more[2];
+    int more[3];
     size_t n_more = 0;
     if (g->disk_fd >= 0)
         more[n_more++] = g->disk_fd;
     if (g->image_fd >= 0)
         more[n_more++] = g->image_fd;
+    if (g->authority_fd >= 0)
+        more[n_more++] = g->authority_fd;
     if (r >= 0 && n_more)
         r = (int)fd_send_msg(g->channel_fd, "t", 1, more, n_more);
     return r < 0 ? r : 0;
+}
+
+/* The child adds it to what its programs trust. */
+static void open_authority(struct guest *g)
+{
+    const char *text = g->order.authority;
+    g->authority_fd = text[0] ? fd_sealed_memory("authority", text, strlen(text)) : -1;
+    if (text[0] && g->authority_fd < 0)
+        guest_give_up(g, "keep a certificate authority", -g->authority_fd);
+    g->order.child.authority_from_fd = g->authority_fd >= 0;
 }
 
 static void start_runner(struct guest *g)
@@ -283,6 +296,7 @@ void guest_main(void)
                     g.order.child.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID);
     guest_open_image(&g, RUNNER_ID);
     guest_mount_shares(&g);
+    open_authority(&g);
     renew_randomness(&g, g.order.seed);
     renew_clock(&g, g.order.realtime_ns);
     start_runner(&g);

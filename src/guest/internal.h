@@ -24,10 +24,11 @@ struct guest {
     struct sock_filter filter[GUEST_FILTER_MAX];
     pid_t runner;
     int runner_pidfd;
-    int stream_fd;  /* our end of the runner's connection */
-    int channel_fd; /* where it gets later ones */
-    int disk_fd;    /* a detached mount for the sandbox, or -1: in memory */
-    int image_fd;   /* the same of its image, or -1: the machine's own root */
+    int stream_fd;    /* our end of the runner's connection */
+    int channel_fd;   /* where it gets later ones */
+    int disk_fd;      /* a detached mount for the sandbox, or -1: in memory */
+    int image_fd;     /* the same of its image, or -1: the machine's own root */
+    int authority_fd; /* a file with the certificate of its interceptor's authority, or -1 */
     struct guest_share shares[PLAN_MOUNTS_MAX];
     int share_fds[PLAN_MOUNTS_MAX]; /* detached mounts of them */
     uint32_t n_shares;

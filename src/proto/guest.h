@@ -13,10 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/intercept.h"
 #include "proto/machine.h"
 #include "proto/order.h"
 
-#define GUEST_VERSION    4 /* one more with each change of what either side says or means */
+#define GUEST_VERSION    5 /* one more with each change of what either side says or means */
 #define GUEST_MARK_SIZE  32
 #define GUEST_SEED_SIZE  64
 #define GUEST_FILTER_MAX 4096 /* instructions */
@@ -74,6 +75,7 @@ struct guest_order {
     int64_t realtime_ns;
     struct user_limits user_limits;
     struct child_order child;
+    char authority[INTERCEPT_PEM_SIZE]; /* the certificate of its interceptor's authority, or "" */
 };
 
 /* To a guest whose runner runs, in a machine that is a copy: what no two machines may have in

@@ -87,6 +87,14 @@ static int fill_random(void *data, size_t size)
     return getrandom(data, size, 0) == (ssize_t)size ? 0 : -EIO;
 }
 
+/* Its last byte stays NUL. */
+static int read_authority(const struct vm *vm, char ret[INTERCEPT_PEM_SIZE])
+{
+    if (vm->authority_fd < 0)
+        return 0;
+    return pread(vm->authority_fd, ret, INTERCEPT_PEM_SIZE - 1, 0) < 0 ? -errno : 0;
+}
+
 static void send_order(struct vm *vm)
 {
     struct timespec now;
@@ -98,6 +106,7 @@ static void send_order(struct vm *vm)
     };
     int r = fill_random(vm->mark, sizeof(vm->mark));
     r = r < 0 ? r : fill_random(o.seed, sizeof(o.seed));
+    r = r < 0 ? r : read_authority(vm, o.authority);
     memcpy(o.mark, vm->mark, sizeof(o.mark));
     clock_gettime(CLOCK_REALTIME, &now);
     o.realtime_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;

@@ -87,6 +87,7 @@ int main(int argc, char **argv)
                            .image_fd = -1,
                            .disk_fd = -1,
                            .tap_fd = -1,
+                           .authority_fd = -1,
                            .listener_fd = -1,
                            .log = {-1, -1},
                            .metrics = {-1, -1}};

@@ -22,7 +22,7 @@
 /* What follows the order (proto/vm.h). */
 static void receive_files(struct vm *vm)
 {
-    int fds[FD_PASS_MAX], *wanted[5];
+    int fds[FD_PASS_MAX], *wanted[6];
     size_t n = 0;
     char byte;
     if (vm->start.child.origin != VM_BOOTED) {
@@ -35,6 +35,8 @@ static void receive_files(struct vm *vm)
         wanted[n++] = &vm->disk_fd;
     if (vm->start.child.net_slot)
         wanted[n++] = &vm->tap_fd;
+    if (vm->start.child.flags & PLAN_AUTHORITY)
+        wanted[n++] = &vm->authority_fd;
     if (n == 0)
         return;
     bool good = fd_recv_msg(CHILD_CHANNEL_FD, &byte, 1, fds) == 1;

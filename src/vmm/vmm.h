@@ -35,6 +35,7 @@ struct vm {
     int image_fd;            /* the image's disk, or -1 */
     int disk_fd;             /* of a copy: the disk of the machine that it is one of, or -1 */
     int tap_fd;              /* its link, until the emulator has it; or -1 */
+    int authority_fd;        /* the certificate of its interceptor's authority, or -1 */
     int listener_fd;         /* of the machine's vsock socket, or -1 */
     uint32_t connections;    /* that the guest has had */
     struct vm_outlet {

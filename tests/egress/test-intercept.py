@@ -53,7 +53,7 @@ def start():
     return cases.use(cases.Net(world, NETWORK, *flags(secret)))
 
 
-if cases.RUNTIME.split("-")[0] not in ("local", "crun", "runc", "gvisor"):
+if cases.RUNTIME.split("-")[0] not in ("local", "crun", "runc", "gvisor", "microvm"):
     @test("a runtime whose programs have trust stores of their own refuses to intercept, by name")
     def test_other_runtimes_refuse_to_intercept():
         w.ip("link set lo up")
@@ -92,6 +92,26 @@ def refused(status, words, **spec):
     a = net.daemon.post("/v1/sandboxes", spec)
     equal(a.status, status, a)
     check(words in a.body.decode(), a)
+
+
+if cases.RUNTIME == "microvm":
+    # The rest is the same process as for other runtimes; what is a machine's own is how its programs come to trust it.
+    @test("in a machine that is a copy, too, python gets the header, the guest has no secret, and the machine is not kept")
+    def test_machines():
+        ask = "import urllib.request; print(urllib.request.urlopen('https://allowed.test/tell',timeout=60).read().decode(), end='')"
+        for box in (net.box, net.sandbox(NETWORK)):
+            a = net.python(ask, box=box)
+            equal((a["exit_code"], a["stdout"]), (0, WITH), a)
+            equal(box.created["effective"]["network"], {"by": "gateway", "mode": "names", "intercept": True})
+            a = net.run("sh", "-c", f"env; cat /etc/ssl/certs/ca-certificates.crt; echo x >> /etc/ssl/certs/ca-certificates.crt; grep -r {SECRET[:12]} /etc /tmp /workspace", box=box)
+            check(SECRET not in a["stdout"] and "BEGIN CERTIFICATE" in a["stdout"] and "ca-certificates.crt: Permission denied" in a["stderr"], a["stderr"])
+        equal(box.created["effective"]["machine"], "restored")
+        a = net.daemon.post(box.path + "/snapshot", {"name": "x"})
+        check(a.status == 400 and "interceptor" in a.json["error"]["message"], a)
+        plain = net.sandbox({"allow": [{"host": "allowed.test"}]})
+        check("CERTIFICATE_VERIFY_FAILED" in net.python(ask, box=plain)["stderr"], "and another machine does not trust it")
+    main()
+    sys.exit()
 
 
 @test("curl, python and node get the header, whatever they send in its place")

@@ -38,6 +38,7 @@ const struct runtime_ops runtime_microvm = {
     .workdir = "/workspace",
     .has_proxy = true,
     .has_addresses = true,
+    .has_interceptor = true,
     .isolation = ISOLATION_VIRTUAL_MACHINE,
     .kind = &(const struct warden_kind){.flags = PLAN_VM},
     .probe = microvm_probe,

@@ -280,6 +280,17 @@ static void vm_end(struct cell *s)
         fd_close(&v->disk_fd);
     if (s->order.image_disk)
         fd_close(&v->image_fd);
+    if (v->has_authority)
+        fd_close(&v->authority_fd);
+}
+
+/* The certificate is for the guest, and not for the cell that it is in. */
+static void take_authority(struct cell *s)
+{
+    struct vm_cell *v = container_of(s, struct vm_cell, cell);
+    v->authority_fd = fd_steal(&s->trees.authority);
+    v->has_authority = true;
+    s->order.authority_from_fd = 0;
 }
 
 /* The guest's disk is in its memory where it fits, or a file on a disk image of the cell's. */
@@ -303,6 +314,8 @@ static int vm_apply_limits(struct cell *s, const struct plan *p, const struct li
     inner.memory_bytes -= VM_KERNEL_BYTES;
     r = limits_apply_disk(s, p, &inner, reply);
     r = r < 0 || s->trees.image < 0 ? r : use_image(s, reply);
+    if (s->trees.authority >= 0)
+        take_authority(s);
     return r < 0 || !p->snapshot[0] ? r : vm_saved_check(s, p->snapshot, reply);
 }
 
@@ -366,6 +379,7 @@ const struct cell_ops cell_vm = {
     .start_host = vm_start_host,
     .close_host = vm_close_host,
     .needs_namespaces = true,
+    .has_authority = true,
     .has_proxy = true,
     .has_addresses = vm_has_addresses,
     .is_network_first = vm_has_addresses,

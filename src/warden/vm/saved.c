@@ -317,6 +317,10 @@ static int work_check(const struct cell *s, const struct vm_work *work, struct p
         return snapshot_refuse(reply, -EOPNOTSUPP,
                                "a machine with directories of the host (mounts) cannot be kept, "
                                "copied or put back");
+    if (s->plan.flags & PLAN_AUTHORITY) /* which the interceptor of a copy is not */
+        return snapshot_refuse(reply, -EOPNOTSUPP,
+                               "a machine with an interceptor trusts that one's certificate "
+                               "authority, and cannot be kept, copied or put back");
     if (s->order.net_slot) /* a copy would have the same address, and the emulator no link */
         return snapshot_refuse(reply, -EOPNOTSUPP,
                                "a machine with a network by address cannot be kept, copied or put "

@@ -192,7 +192,7 @@ int vm_send_files(struct cell *s)
 {
     struct vm_host *h = s->warden->hosts[CELL_VM];
     struct vm_cell *v = container_of(s, struct vm_cell, cell);
-    int fds[5];
+    int fds[6];
     size_t n = 0;
     if (s->order.origin == VM_COPIED) {
         const struct vm_loaded *l = vm_loaded_find(h, s->plan.snapshot);
@@ -212,6 +212,8 @@ int vm_send_files(struct cell *s)
         fds[n++] = v->disk_fd;
     if (s->order.net_slot)
         fds[n++] = s->network_fd;
+    if (v->has_authority)
+        fds[n++] = v->authority_fd;
     int r = n ? (int)fd_send_msg(s->channel_fd, "s", 1, fds, n) : 0;
     fd_close(&s->network_fd); /* the link is to go with the emulator */
     return r;

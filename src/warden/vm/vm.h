@@ -125,8 +125,10 @@ struct vm_host {
 
 struct vm_cell {
     struct cell cell;
-    int image_fd;    /* with order.image_disk: the file of the image */
-    int disk_fd;     /* of a copy with a disk: that of the saved machine */
+    int image_fd;     /* with order.image_disk: the file of the image */
+    int disk_fd;      /* of a copy with a disk: that of the saved machine */
+    int authority_fd; /* with has_authority: the certificate of its interceptor, for the guest */
+    bool has_authority;
     bool usual_disk; /* its disk has the operator's default size */
     struct vm_socket {
         char path[MACHINE_SOCKET_SIZE]; /* on the host; or "" */
