@@ -361,8 +361,8 @@ static json_t *make_sandbox_container(const struct kube_ceiling *c, const struct
         make_mount("channel", CHANNEL_DIR, false), make_mount("workspace", "/workspace", false),
         make_mount("cache", "/cache", false), make_mount("tmp", "/tmp", false),
         make_mount("home", "/home/sandbox", false));
-    json_t *command = json_pack("[s, s, s, s, s]", RUNNER_PROGRAM, "--pid1", "--shared-uid",
-                                "--channel-socket", CHANNEL_SOCKET);
+    json_t *command = json_pack("[s, s, s, s, s, s]", RUNNER_PROGRAM, "--pid1", "--own-filter",
+                                "--shared-uid", "--channel-socket", CHANNEL_SOCKET);
     if (o->processes) {
         json_array_append_new(command, json_string("--processes"));
         json_array_append_new(command, quantity_json(o->processes, ""));

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define WALLS_BUILTIN    "walls"
-#define WALLS_VERSION    1
+#define WALLS_VERSION    2
 #define WALLS_PLACES_MAX 8
 
 struct walls_place {
@@ -30,6 +30,6 @@ struct walls {
     uint32_t root_read_only;
     uint32_t own_processes; /* its process ids are not the host's: the runner is the first */
     uint32_t n_places;
-    uint32_t reserved;
+    uint32_t own_filter; /* the filter of sandboxes is on, besides what the cluster put on */
     struct walls_place places[WALLS_PLACES_MAX];
 };

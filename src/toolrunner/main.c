@@ -33,6 +33,7 @@ static const char usage[] =
     "         --connect PATH         connect to a unix socket, and again when that ends\n"
     "         --filter-fd N          apply the system call filter in this file first\n"
     "         --filter-file PATH     the same of a file with a name\n"
+    "         --own-filter           the same of this program's own filter\n"
     "         --gateway-socket PATH  offer the way to the gateway here\n"
     "         --proxy-port N         offer it on this port of the loopback instead\n"
     "         --help, --version\n";
@@ -54,6 +55,7 @@ enum option_id {
     OPT_CONNECT,
     OPT_FILTER,
     OPT_FILTER_FILE,
+    OPT_OWN_FILTER,
     OPT_ACTING,
     OPT_RULES,
     OPT_HELP,
@@ -77,6 +79,7 @@ static const struct option options[] = {
     {"connect", required_argument, NULL, OPT_CONNECT},
     {"filter-fd", required_argument, NULL, OPT_FILTER},
     {"filter-file", required_argument, NULL, OPT_FILTER_FILE},
+    {"own-filter", no_argument, NULL, OPT_OWN_FILTER},
     {"acting-uid", required_argument, NULL, OPT_ACTING},
     {"command-rules", required_argument, NULL, OPT_RULES},
     {"help", no_argument, NULL, OPT_HELP},
@@ -159,6 +162,9 @@ static void apply_option(struct runner_config *c, int id, const char *value)
         c->filter_fd = open(value, O_RDONLY | O_CLOEXEC);
         if (c->filter_fd < 0)
             die_usage("the filter cannot be opened");
+        break;
+    case OPT_OWN_FILTER:
+        c->own_filter = true;
         break;
     case OPT_CONNECT: /* in place of the descriptors that --pid1 means */
         c->connect_path = value;

@@ -25,6 +25,7 @@
 #include "toolrunner/exec.h"
 #include "toolrunner/filter.h"
 #include "toolrunner/landlock.h"
+#include "toolrunner/own-filter.h"
 
 #define SIGNALS_A_READ 8
 #define REAP_BATCH     8
@@ -223,7 +224,7 @@ static int runner_limit_processes(const struct runner_config *c)
  * last, because it would refuse these calls. */
 static int runner_protect(struct runner *r)
 {
-    bool walled = r->config.pid1 || r->config.rules_fd >= 0;
+    bool walled = r->config.pid1 || r->config.rules_fd >= 0 || r->config.own_filter;
     umask(022);
     if (r->config.switch_user && setgroups(0, NULL) < 0)
         return -errno;
@@ -236,7 +237,8 @@ static int runner_protect(struct runner *r)
         return -errno;
     if (!r->config.pid1)
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    return r->config.filter_fd >= 0 ? filter_apply(r->config.filter_fd) : 0;
+    n = r->config.filter_fd >= 0 ? filter_apply(r->config.filter_fd) : 0;
+    return n == 0 && r->config.own_filter ? own_filter_apply(r->identity.landlock_abi) : n;
 }
 
 static int runner_open_loop(struct runner *r)

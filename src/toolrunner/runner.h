@@ -32,7 +32,8 @@ struct runner_config {
     bool pid1;
     bool switch_user;
     bool shared_uid;
-    bool acting; /* the effective ids are the commands', and there are no rights */
+    bool own_filter; /* the program's own system call filter is put on */
+    bool acting;     /* the effective ids are the commands', and there are no rights */
     uid_t uid;
     gid_t gid;
     uint32_t processes;         /* of our user, the runner included; 0 if they are not limited */

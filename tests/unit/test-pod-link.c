@@ -5,6 +5,7 @@
  * Usage: test-pod-link MAS-LINK MAS-TOOLRUNNER */
 #include <sys/un.h>
 
+#include "proto/walls.h"
 #include "tests/unit/pod-programs.h"
 #include "tests/unit/tap.h"
 
@@ -20,9 +21,9 @@ static pid_t link_start(void)
 
 static pid_t runner_start(void)
 {
-    return program_start(
-        RUNNER_UID, -1,
-        (const char *[]){installed, "--shared-uid", "--channel-socket", channel_path, NULL});
+    return program_start(RUNNER_UID, -1,
+                         (const char *[]){installed, "--own-filter", "--shared-uid",
+                                          "--channel-socket", channel_path, NULL});
 }
 
 /* A connection by a process of its own, as the cluster starts one. */
@@ -100,6 +101,18 @@ static void check_replaced(struct peer *p)
     ok(end_of(second) >= 0, "one that is closed outside ends, too");
 }
 
+static void check_walls(struct peer *p)
+{
+    struct walls w = {0};
+    struct msg_spawn m = peer_spawn_message(p, (const char *[]){WALLS_BUILTIN, "/tmp", NULL});
+    m.flags = SPAWN_BUILTIN;
+    struct peer_exec *e = peer_run(p, &m);
+    if (peer_exited_with(e, 0) && e->out[0].len == sizeof(w))
+        memcpy(&w, e->out[0].data, sizeof(w));
+    ok(w.version == WALLS_VERSION && w.own_filter && w.seccomp == 2 && w.no_new_privs,
+       "and a command that looks finds it");
+}
+
 static void check_closed_doors(struct peer *p)
 {
     char script[300];
@@ -128,6 +141,10 @@ static void check_pod(void)
     ok(exists_within(channel_path, false), "the name in the shared directory is gone");
     struct peer_exec *e = peer_shell(&p, "echo through");
     ok(peer_out_is(e, 1, "through\n"), "a command");
+    e = peer_shell(&p, "grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t'; "
+                       "unshare -U true 2>/dev/null || echo refused");
+    ok(peer_out_is(e, 1, "NoNewPrivs:1\nSeccomp:2\nrefused\n"), "the runner's own filter is on");
+    check_walls(&p);
     check_closed_doors(&p);
     check_broken_connections(&p, attached);
     check_replaced(&p);

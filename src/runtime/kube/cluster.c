@@ -49,6 +49,7 @@ struct cluster {
     bool rebuilt; /* the first list is done, and what it found is known */
     bool listed;  /* all sandboxes were listed by this broker: an unknown one is a stranger */
     bool closed;
+    uint32_t cgroup; /* 0: no pod has found one yet */
 };
 
 static void on_cluster_ready(uv_poll_t *p, int status, int events);
@@ -255,6 +256,17 @@ static void cluster_probe(void *data)
 const struct cluster_report *cluster_probed(const struct cluster *c)
 {
     return &c->report;
+}
+
+void cluster_note_cgroup(struct cluster *c, uint32_t version)
+{
+    if (version)
+        c->cgroup = version;
+}
+
+uint32_t cluster_cgroup(const struct cluster *c)
+{
+    return c->cgroup ? c->cgroup : 2;
 }
 
 /* --- receiving */

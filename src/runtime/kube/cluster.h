@@ -80,3 +80,7 @@ struct cluster_report {
     char why[256];    /* where it is not available */
 };
 const struct cluster_report *cluster_probed(const struct cluster *c);
+/* Which version of control groups its nodes have, as the last pod found it; 2 before there was one,
+ * which is all that kubelets take by default. */
+void cluster_note_cgroup(struct cluster *c, uint32_t version);
+uint32_t cluster_cgroup(const struct cluster *c);

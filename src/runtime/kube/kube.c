@@ -244,6 +244,7 @@ static void on_runner_walls(void *data, const struct walls *walls, const char *w
         fail_start(in, err.code, err.message);
         return;
     }
+    cluster_note_cgroup(in->cluster, walls->cgroup);
     in->looked = true;
     pod_connect(in);
 }
@@ -668,7 +669,7 @@ static void kube_probe(const struct runtime_ops *ops, const struct runtime_host 
                        struct runtime_report *ret)
 {
     *ret = (struct runtime_report){0};
-    pod_walls_expect(&ret->walls, ops->name);
+    pod_walls_expect(&ret->walls, ops->name, host->cluster ? cluster_cgroup(host->cluster) : 2);
     if (!host->cluster) {
         snprintf(ret->why, sizeof(ret->why), "no cluster is configured (kube_config)");
         return;

@@ -135,6 +135,8 @@ static int check_found(const struct walls *w, struct error *err)
     const char *lacks = NULL;
     if (w->seccomp != 2 || !w->no_new_privs)
         lacks = "it has no system call filter";
+    else if (!w->own_filter)
+        lacks = "its runner has not put on the system call filter of sandboxes";
     else if (w->capabilities)
         lacks = "its commands have capabilities";
     else if (w->uid == 0 || w->gid == 0)
@@ -184,12 +186,12 @@ int pod_walls_fill(const struct spec *s, const struct walls *w, const char *runt
 {
     struct kube_order o = {0};
     struct effective e = {.runtime = runtime, .landlock_abi = w->landlock_abi, .shares = shared};
-    const char *group = mechanism_name(w->cgroup == 2 ? MECHANISM_CGROUP_V2 : MECHANISM_CGROUP_V1);
     int r = check_found(w, err);
     if (r < 0)
         return r;
     pod_order_fill(s, "", &o);
-    pod_walls_expect(&e, runtime);
+    pod_walls_expect(&e, runtime, w->cgroup);
+    const char *group = e.by[WALL_MEMORY];
     e.landlock_abi = w->landlock_abi;
     e.limits.memory_bytes = w->memory_bytes;
     e.limits.cpu_millicores = w->cpu_millicores;
@@ -216,9 +218,13 @@ int pod_walls_fill(const struct spec *s, const struct walls *w, const char *runt
     return 0;
 }
 
-void pod_walls_expect(struct effective *ret, const char *runtime)
+void pod_walls_expect(struct effective *ret, const char *runtime, uint32_t cgroup)
 {
+    const char *group = mechanism_name(cgroup == 1 ? MECHANISM_CGROUP_V1 : MECHANISM_CGROUP_V2);
     *ret = (struct effective){.runtime = runtime, .shares = shared};
+    ret->by[WALL_MEMORY] = ret->by[WALL_CPU] = group;
+    ret->by[WALL_PROCESSES] = mechanism_name(MECHANISM_RLIMIT);
+    ret->by[WALL_DISK] = mechanism_name(MECHANISM_TMPFS);
     ret->by[WALL_FILESYSTEM] = mechanism_name(MECHANISM_NAMESPACE);
     ret->by[WALL_SYSCALLS] = mechanism_name(MECHANISM_SECCOMP);
     ret->by[WALL_USERS] = mechanism_name(MECHANISM_UID_SHARED);

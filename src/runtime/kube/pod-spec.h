@@ -22,5 +22,7 @@ void pod_order_fill(const struct spec *s, const char *image, struct kube_order *
  * limit that was asked for does not hold. */
 int pod_walls_fill(const struct spec *s, const struct walls *w, const char *runtime,
                    struct effective *ret, struct error *err);
-/* The same before there is a pod: what may be expected. */
-void pod_walls_expect(struct effective *ret, const char *runtime);
+/* The same before there is a pod: what may be expected on nodes with this version of control
+ * groups.
+ */
+void pod_walls_expect(struct effective *ret, const char *runtime, uint32_t cgroup);
