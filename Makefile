@@ -62,7 +62,7 @@ check-microvm-full: deps-microvm deps-egress deps-guest all
 check-kube: deps-test all
 	@scripts/check-kube.sh $(BUILD)
 
-# The same with the cases that take longer than a usual run has.
+# The same with the cases and the scripts that take longer than a usual run has: half an hour.
 check-kube-full: deps-test all
 	@scripts/check-kube.sh $(BUILD) full
 

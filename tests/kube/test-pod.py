@@ -9,28 +9,11 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "lib"))
-from cluster import *
+from world import *
 from broker import *
-from node import *
 
-if why_not():
-    skip_all(why_not())
-enter(("etcd", "kube-apiserver", "node"), remove_groups)
 PEER = os.path.join(BUILD, "tests/kube/pod-peer")
-PAUSE = "int pause(void); int main(void) { for (;;) pause(); }"
-cluster = NodeCluster()
-cluster.start()
-subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", f"{HOME}/pause"], input=PAUSE, text=True, check=True)
-image("our.example/pause:1", {"pause": (data_of(f"{HOME}/pause"), 0o755)}, {"Entrypoint": ["/pause"]})
-built_image("link", LINK_IMAGE)
-built_image("base", IMAGE)
-wait_for(cluster.node_is_ready, lambda: "the node is ready:\n" + read(f"{HOME}/kubelet.log")[-3000:], STARTUP_S)
-for kind, name, text in base_objects():
-    cluster.make(COLLECTIONS[kind] + "?fieldValidation=Strict", text, kind="application/yaml")
-cluster.call("PATCH", COLLECTIONS["ConfigMap"] + "/mas-kube",
-             {"data": {"link_image": LINK_IMAGE, "images": "docker.example/base:\n"}}, kind="application/merge-patch+json")
-token = cluster.make("/api/v1/namespaces/mas-sandbox/serviceaccounts/mas-kube/token",
-                     {"spec": {"expirationSeconds": 7200}})["status"]["token"]
+cluster, token = start_world()
 
 
 def broker():
@@ -91,6 +74,7 @@ def walls():
         make(b, "walls", slot=3)
         facts = run(b, "walls", "id -u; id -g; grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t'")
         equal(facts.split(), ["100006", "100006", "CapEff:0000000000000000", "CapBnd:0000000000000000", "NoNewPrivs:1", "Seccomp:2"])
+        check(int(run(b, "walls", "sed -n 's/^Seccomp_filters:[^0-9]*//p' /proc/self/status")) >= 2, "our filter besides the cluster's")
         equal(run(b, "walls", "touch /x /usr/x /mas/x 2>/dev/null; ls -d /x /usr/x /mas/x 2>/dev/null"), "", "what was written")
         equal(run(b, "walls", "for d in /workspace /cache /tmp /home/sandbox; do echo x >$d/x && cat $d/x; done"), "x\n" * 4)
         equal(run(b, "walls", "ls /mas-channel /mas-link-door /var/run/secrets 2>/dev/null"), "/mas-channel:\n", "doors and tokens")
@@ -147,10 +131,7 @@ def direct():
         r = b.ask(order(CREATE, "direct"))
         check(r.error == FORBIDDEN and "lets nothing in but" in r.text, f"a way in, where the settings name no port: {r}")
         b.do(order(DELETE, "direct"))
-    for kind, name, text in base_objects("direct"):
-        r = cluster.call("PATCH", f"{COLLECTIONS[kind]}/{name}?fieldManager=overlay&force=true&fieldValidation=Strict", text,
-                         kind="application/apply-patch+yaml")
-        check(r.status in (200, 201), f"{kind} {name}: {r}")
+    apply_overlay(cluster, "direct")
     with direct_broker() as b:
         wait_for(lambda: b.ask(order(PROBE)).error == 0, lambda: f"all rights: {b.ask(order(PROBE))}")
         make(b, "direct")

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster that sandboxes can be pods of: its node is ready, has our images, and the broker's account, role and admission
+policy as deploy/kube ships them."""
+import contextlib
+import importlib.util
+import os
+import subprocess
+import tarfile
+import tempfile
+
+from cluster import *
+from broker import kubeconfig
+from node import *
+
+PAUSE = "int pause(void); int main(void) { for (;;) pause(); }"
+DIRECT = ["--kube-direct-port", "7443", "--kube-direct-from", "mas-sandbox"]
+
+
+def start_world():
+    """The cluster, and a token of the broker's account."""
+    if why_not():
+        skip_all(why_not())
+    enter(("etcd", "kube-apiserver", "node"), remove_groups)
+    cluster = NodeCluster()
+    cluster.start()
+    subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", f"{HOME}/pause"], input=PAUSE, text=True, check=True)
+    image("our.example/pause:1", {"pause": (data_of(f"{HOME}/pause"), 0o755)}, {"Entrypoint": ["/pause"]})
+    built_image("link", LINK_IMAGE)
+    built_image("base", IMAGE)
+    wait_for(cluster.node_is_ready, lambda: "the node is ready:\n" + read(f"{HOME}/kubelet.log")[-3000:], STARTUP_S)
+    for kind, _, text in base_objects():
+        cluster.make(COLLECTIONS[kind] + "?fieldValidation=Strict", text, kind="application/yaml")
+    cluster.call("PATCH", COLLECTIONS["ConfigMap"] + "/mas-kube",
+                 {"data": {"link_image": LINK_IMAGE, "images": "docker.example/base:\n"}}, kind="application/merge-patch+json")
+    token = cluster.make("/api/v1/namespaces/mas-sandbox/serviceaccounts/mas-kube/token",
+                         {"spec": {"expirationSeconds": 7200}})["status"]["token"]
+    return cluster, token
+
+
+def apply_overlay(cluster, overlay):
+    for kind, name, text in base_objects(overlay):
+        r = cluster.call("PATCH", f"{COLLECTIONS[kind]}/{name}?fieldManager=overlay&force=true&fieldValidation=Strict", text,
+                         kind="application/apply-patch+yaml")
+        check(r.status in (200, 201), f"{kind} {name}: {r}")
+
+
+def daemon_flags(token, name=IMAGE):
+    """Of a daemon whose broker has this token. The broker's user reads neither of the files: the daemon has read them before."""
+    return ["--kube-config", kubeconfig({}, {"token": token}), "--kube-images", "docker.example/base:", "--kube-link-image",
+            LINK_IMAGE, "--kube-image", name, "--create-ready-timeout", "120s"]
+
+
+def host_like_image(name):
+    """An image with the programs of this host that the suites call inside."""
+    from images import host_like
+    with tempfile.TemporaryDirectory(dir=HOME) as root:
+        os.chmod(root, 0o755)
+        host_like(root)
+        os.makedirs(f"{root}/workspace")
+        with tarfile.open(f"{HOME}/root.tar", "w") as tar:
+            tar.add(root, ".")
+    image(name, data_of(f"{HOME}/root.tar"), {"Cmd": ["/bin/sh"]})
+    os.unlink(f"{HOME}/root.tar")
+
+
+def runtime_report(daemon):
+    return [r for r in daemon.get("/v1/status").json["runtimes"] if r["name"] == "kube"][0]
+
+
+def conformance_suite():
+    """What every runtime must do alike, as a module."""
+    spec = importlib.util.spec_from_file_location("conformance", os.path.join(ROOT, "tests/runtime/test-conformance.py"))
+    suite = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(suite)
+    return suite
+
+
+def conform(daemon, make, *words):
+    """Cases of that suite whose names begin with one of these words, all in one sandbox, which make() makes."""
+    suite = conformance_suite()
+    made = []
+
+    class OnePod(suite.Under):
+        d = daemon
+
+        def sandbox(self, **spec):
+            made.extend([] if made else [make()])
+            return contextlib.nullcontext(made[0])
+    chosen = [(name, fn) for name, fn in suite._suite if name.startswith(words)]
+    equal(len(chosen), len(words), chosen)
+    for name, fn in chosen:
+        test(f"kube: {name}")(lambda fn=fn: fn(OnePod("kube")))
+    test("kube: the sandbox of these is deleted")(lambda: equal([sb.delete().status for sb in made], [200] * len(made)))
