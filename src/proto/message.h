@@ -142,6 +142,7 @@ enum exit_flags {
         2,             /* a background process still has the output open; later bytes are dropped */
     EXIT_SIGNALED = 4, /* MSG_SIGNAL was sent to it before it ended */
     EXIT_ALONE = 8,    /* and no other process is left beside the runner */
+    EXIT_OUT_OF_MEMORY = 16, /* the kernel has killed at the limit of memory, in a pod */
 };
 struct msg_exit {
     int32_t wait_status; /* as wait() gave it */

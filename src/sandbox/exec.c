@@ -328,9 +328,14 @@ void exec_on_exit(void *data, uint32_t stream, const struct msg_exit *m)
     r->signo = WIFSIGNALED(m->wait_status) ? WTERMSIG(m->wait_status) : 0;
     r->exit_code = r->signo ? 128 + r->signo : WEXITSTATUS(m->wait_status);
     e->forget_due = true;
-    /* Only the cgroup knows whether a SIGKILL was the kernel's for want of memory. */
-    bool killed = r->exit_code == 128 + SIGKILL;
-    if (killed && !(m->flags & EXIT_TIMED_OUT) && r->status == EXEC_RUNNING) {
+    /* Only the cgroup knows whether a SIGKILL was the kernel's for want of memory; in a pod, the
+     * runner has looked. */
+    bool killed =
+        r->exit_code == 128 + SIGKILL && !(m->flags & EXIT_TIMED_OUT) && r->status == EXEC_RUNNING;
+    if (killed && m->flags & EXIT_OUT_OF_MEMORY) {
+        sb->manager->counts.oom_kills_total++;
+        r->oom_killed = true;
+    } else if (killed) {
         e->awaiting_stats = true;
         exec_ref(e);
         sandbox_stats(sb, on_exit_stats, e);
