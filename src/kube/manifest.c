@@ -354,11 +354,13 @@ static json_t *make_resources(const struct kube_order *o)
                      "memory", quantity_json(memory, ""));
 }
 
+/* The channel's directory is read-only here: a socket in it can be connected to all the same, and
+ * no command puts anything where the link would find it. */
 static json_t *make_sandbox_container(const struct kube_ceiling *c, const struct kube_order *o)
 {
     json_t *mounts = json_pack(
         "[o, o, o, o, o, o]", make_mount("runner", RUNNER_DIR, true),
-        make_mount("channel", CHANNEL_DIR, false), make_mount("workspace", "/workspace", false),
+        make_mount("channel", CHANNEL_DIR, true), make_mount("workspace", "/workspace", false),
         make_mount("cache", "/cache", false), make_mount("tmp", "/tmp", false),
         make_mount("home", "/home/sandbox", false));
     json_t *command = json_pack("[s, s, s, s, s, s]", RUNNER_PROGRAM, "--pid1", "--own-filter",
