@@ -405,6 +405,7 @@ const struct config_key config_keys[] = {
     STRING(kube_priority_class, kube.priority_class, NULL, "PriorityClass of pods"),
     INT(kube_uid_first, kube.uid_first, "1000000", 1000, 4000000000, "first user id of sandboxes in pods; no other program may use these ids on any node"),
     INT(kube_uid_count, kube.uid_count, "20000", 2, 100000000, "how many user ids; two for each sandbox"),
+    DURATION(orphan_ttl, kube.orphan_ms, "24h", 60 * SECONDS, 720 * HOURS, "a pod that no control plane has reached for so long ends by itself"),
     SIZE(kube_max_disk, kube.disk_bytes, "10Gi", MIB, 1024 * TIB, "largest size of one volume of a pod"),
     BOOL(kube_node_disk, kube.node_disk, "false", "volumes may be on a node's disk, where a pod that is over its size is only evicted"),
     BOOL(kube_hostpath, kube.host_path, "false", "pods may have cache_hostpath of their node as /cache, which all pods there share; the cluster then holds their namespaces to no Pod Security profile, only mas-kube's admission policy does"),

@@ -47,6 +47,7 @@ static struct kube_ceiling make_ceiling(const struct config *c)
         .cpu_millicores = most->cpu_millicores ? most->cpu_millicores : UINT32_MAX,
         .memory_bytes = most->memory_bytes ? most->memory_bytes : KUBE_QUANTITY_MAX,
         .disk_bytes = k->disk_bytes,
+        .orphan_s = (uint32_t)(k->orphan_ms / 1000),
         .host_path = k->host_path ? copy_text(c->api.cache_hostpath) : NULL,
         .node_disk = k->node_disk,
         .own_users = k->own_users,

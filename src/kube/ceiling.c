@@ -30,6 +30,7 @@ static const struct {
     {"priority_class", AS_TEXT, offsetof(struct kube_ceiling, priority_class)},
     {"uid_first", AS_NUMBER, offsetof(struct kube_ceiling, uid_first)},
     {"uid_count", AS_NUMBER, offsetof(struct kube_ceiling, uid_count)},
+    {"orphan_s", AS_NUMBER, offsetof(struct kube_ceiling, orphan_s)},
     {"cpu_millicores", AS_NUMBER, offsetof(struct kube_ceiling, cpu_millicores)},
     {"memory_bytes", AS_LARGE, offsetof(struct kube_ceiling, memory_bytes)},
     {"disk_bytes", AS_LARGE, offsetof(struct kube_ceiling, disk_bytes)},

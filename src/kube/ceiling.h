@@ -22,6 +22,7 @@ struct kube_ceiling {
     char *link_image;       /* of the containers that are ours */
     char *priority_class;   /* NULL */
     uint32_t uid_first, uid_count; /* user ids of sandboxes: two each */
+    uint32_t orphan_s; /* a pod that no control plane reached for so long ends; 0: it does not */
     uint32_t cpu_millicores;
     uint64_t memory_bytes, disk_bytes; /* of one volume */
     bool node_disk;                    /* volumes on the node's disk, whose size only evicts */

@@ -22,6 +22,7 @@ struct kube_config {
     char *image; /* of pods whose spec names none; NULL: they are refused */
     uint32_t uid_first, uid_count;
     uint64_t disk_bytes;
+    uint64_t orphan_ms; /* a pod that no control plane reached for so long ends */
     bool node_disk, own_users, writable_root;
     bool host_path; /* the ceiling's host_path is cache_hostpath */
     /* The runtime's: what pods ask their node for; 0: their limits. */

@@ -369,6 +369,10 @@ static json_t *make_sandbox_container(const struct kube_ceiling *c, const struct
         json_array_append_new(command, json_string("--processes"));
         json_array_append_new(command, quantity_json(o->processes, ""));
     }
+    if (c->orphan_s) {
+        json_array_append_new(command, json_string("--orphan-ttl"));
+        json_array_append_new(command, quantity_json(c->orphan_s, ""));
+    }
     bool read_only = !(o->flags & KUBE_WRITABLE_ROOT);
     return json_pack("{s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:o}", "name", KUBE_POD_NAME, "image",
                      o->image, "imagePullPolicy", "IfNotPresent", "command", command, "workingDir",

@@ -40,6 +40,7 @@ void conn_drop(struct runner *r)
     strbuf_done(&c->out);
     strbuf_done(&c->spawn);
     conn_init(c);
+    runner_set_orphan(r, true);
     exec_on_disconnect(r);
     gateway_on_disconnect(&r->gateway);
     ports_on_disconnect(&r->ports);

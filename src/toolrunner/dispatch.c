@@ -33,6 +33,7 @@ static int on_hello(struct runner *r, const struct frame *f)
     r->generation = m.generation;
     r->attempt = m.attempt;
     r->conn.hello_seen = true;
+    runner_set_orphan(r, false);
     uint32_t known = exec_count_known(r);
     conn_send(&r->conn, hello_ok, 0, .version = PROTO_VERSION, .generation = m.generation,
               .n_execs = known, .features = features_of(r));

@@ -30,6 +30,7 @@ static const char usage[] =
     "         --acting-uid U         have no rights but to signal and become that user and group\n"
     "         --command-rules N      every command enters the Landlock rules in this descriptor\n"
     "         --channel-socket PATH  take connections from the unix socket of this pod's link\n"
+    "         --orphan-ttl SECONDS   end when no control plane was connected for so long\n"
     "         --connect PATH         connect to a unix socket, and again when that ends\n"
     "         --filter-fd N          apply the system call filter in this file first\n"
     "         --filter-file PATH     the same of a file with a name\n"
@@ -50,6 +51,7 @@ enum option_id {
     OPT_FD,
     OPT_CHANNEL,
     OPT_CHANNEL_SOCKET,
+    OPT_ORPHAN,
     OPT_PORT,
     OPT_UNIX,
     OPT_CONNECT,
@@ -74,6 +76,7 @@ static const struct option options[] = {
     {"fd", required_argument, NULL, OPT_FD},
     {"channel", required_argument, NULL, OPT_CHANNEL},
     {"channel-socket", required_argument, NULL, OPT_CHANNEL_SOCKET},
+    {"orphan-ttl", required_argument, NULL, OPT_ORPHAN},
     {"port", required_argument, NULL, OPT_PORT},
     {"unix", required_argument, NULL, OPT_UNIX},
     {"connect", required_argument, NULL, OPT_CONNECT},
@@ -141,6 +144,9 @@ static void apply_option(struct runner_config *c, int id, const char *value)
         break;
     case OPT_CHANNEL_SOCKET:
         c->channel_path = value;
+        break;
+    case OPT_ORPHAN:
+        c->orphan_s = (uint32_t)parse_number(value, RUNNER_ORPHAN_MAX_S);
         break;
     case OPT_PORT:
         c->vsock_port = parse_number(value, UINT_MAX - 1);

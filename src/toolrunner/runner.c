@@ -77,6 +77,25 @@ static void on_shutdown_over(struct epoll_timer *t)
     container_of(t, struct runner, shutdown)->stop = true;
 }
 
+/* The daemon and its disk may be gone for good, and nothing else would ever end this sandbox. */
+static void on_orphan_over(struct epoll_timer *t)
+{
+    struct runner *r = container_of(t, struct runner, orphan);
+    log_warn("no control plane was connected for %u s: the sandbox ends", r->config.orphan_s);
+    if (exec_any_running(r))
+        runner_shut_down(r);
+    else
+        r->stop = true;
+}
+
+void runner_set_orphan(struct runner *r, bool alone)
+{
+    if (alone && r->config.orphan_s)
+        epoll_timer_set_us(&r->loop, &r->orphan, (uint64_t)r->config.orphan_s * 1000000);
+    else
+        epoll_timer_clear(&r->orphan);
+}
+
 static void on_signals_ready(struct epoll_watch *w, uint32_t ready)
 {
     struct runner *r = container_of(w, struct runner, signals);
@@ -243,7 +262,10 @@ static int runner_protect(struct runner *r)
 
 static int runner_open_loop(struct runner *r)
 {
-    return epoll_loop_init(&r->loop);
+    int n = epoll_loop_init(&r->loop);
+    if (n >= 0)
+        runner_set_orphan(r, true);
+    return n;
 }
 
 static int runner_open_gateway(struct runner *r)
@@ -268,6 +290,7 @@ void runner_init_state(struct runner *r, const struct runner_config *config)
     list_init(&r->pending);
     list_init(&r->sinks);
     epoll_timer_init(&r->shutdown, on_shutdown_over);
+    epoll_timer_init(&r->orphan, on_orphan_over);
     conn_init(&r->conn);
     ports_init(&r->ports, r);
     newcomers_init(&r->newcomers, r);

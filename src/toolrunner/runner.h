@@ -28,6 +28,8 @@
 
 #define RUNNER_SHUTDOWN_GRACE_MS 2000 /* SIGTERM to the commands, then the end */
 
+#define RUNNER_ORPHAN_MAX_S (30 * 24 * 3600)
+
 struct runner_config {
     bool pid1;
     bool switch_user;
@@ -37,6 +39,7 @@ struct runner_config {
     uid_t uid;
     gid_t gid;
     uint32_t processes;         /* of our user, the runner included; 0 if they are not limited */
+    uint32_t orphan_s;          /* without a control plane for so long it ends; 0 if it does not */
     const char *workdir;        /* NULL means the current directory */
     const char *gateway_socket; /* NULL if there is none */
     uint16_t proxy_port; /* in place of a socket with a name: on the loopback; 0 if there is none */
@@ -67,6 +70,7 @@ struct runner {
     struct dialer dialer;
     struct epoll_watch signals, channel;
     struct epoll_timer shutdown;
+    struct epoll_timer orphan; /* set while no control plane is connected (orphan_s) */
     int null_fd;
     int spare_fd;        /* given up for a new connection when there is no other descriptor left */
     uint64_t generation; /* the newest that said HELLO, */
@@ -76,6 +80,8 @@ struct runner {
     bool stop;
 };
 
+/* No control plane is connected from now on, or one is. */
+void runner_set_orphan(struct runner *r, bool alone);
 /* Sets the members only; nothing of the process is touched. */
 void runner_init_state(struct runner *r, const struct runner_config *config);
 /* Takes the descriptors that config names. 0 or -errno; *ret_what names the failed step. */

@@ -70,6 +70,8 @@ def ordinary():
         labels = pod["metadata"]["labels"]
         equal((labels["app.kubernetes.io/managed-by"], labels["sbx.allocated"]), ("mas-sandbox", "true"), labels)
         equal(labels["sbx.state"], "claimed", labels)
+        command = pod["spec"]["containers"][0]["command"]
+        equal(command[command.index("--orphan-ttl") + 1], "86400", command)
         notes = pod["metadata"]["annotations"]
         equal((notes["mas-sandbox/generation"], notes["mas-sandbox/home"]), ("1", "mas-sandbox"), notes)
         equal(json.loads(notes["mas-sandbox/spec"])["spec"]["runtime"], "kube", notes)

@@ -186,6 +186,28 @@ static void check_ends(void)
     ok(end_of(link) == 0, "SIGTERM ends it while it waits");
 }
 
+static void check_orphan(void)
+{
+    struct peer p;
+    peer_init(&p);
+    pid_t link = link_start();
+    exists_within(channel_path, true);
+    pid_t runner = program_start(RUNNER_UID, -1,
+                                 (const char *[]){installed, "--shared-uid", "--orphan-ttl", "3",
+                                                  "--channel-socket", channel_path, NULL});
+    exists_within(door_path, true);
+    pid_t attached = peer_attach(&p);
+    ok(peer_wait(&p, p.hello_ok), "a runner that may be left alone for 3 s is reached");
+    struct peer_exec *e = peer_shell(&p, "sleep 3.5; echo there");
+    ok(peer_out_is(e, 1, "there\n"), "while it is, it stays for longer");
+    struct msg_spawn m = peer_spawn_message(&p, (const char *[]){"sleep", "1000", NULL});
+    e = peer_spawn(&p, &m);
+    ok(peer_wait(&p, e->started), "a command that goes on");
+    peer_done(&p);
+    end_of(attached);
+    ok(end_of(runner) >= 0 && end_of(link) == 0, "alone, it ends, and the link with it");
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3)
@@ -208,6 +230,7 @@ int main(int argc, char **argv)
     check_install();
     check_pod();
     check_ends();
+    check_orphan();
     unlink(door_path);
     unlink(channel_path);
     unlink(installed);
