@@ -26,6 +26,7 @@ int64_t clock_mono_ms(void)
     return clock_mono_ns() / 1000000;
 }
 
+/* MAS_CLOCK_JUMP, for tests: from a moment on, the wall clock is this much off. */
 static int64_t jump_ns, jump_at_ns;
 
 void clock_arm_jump(const char *text)
@@ -43,6 +44,8 @@ int64_t clock_real_ns(void)
     return jump_ns && clock_mono_ns() >= jump_at_ns ? now + jump_ns : now;
 }
 
+/* The latest wall clock that was seen, and when that was by the clock that nothing sets. Expiries
+ * go by it: a wall clock that is set back must not bring an ended key back to life. */
 static int64_t seen_ns, seen_at_ns;
 
 int64_t clock_seen_ns(void)
@@ -62,6 +65,7 @@ void clock_seen_raise(int64_t real_ns)
     seen_at_ns = clock_mono_ns();
 }
 
+/* Upwards, so that a timer never fires before the time that it is for. */
 uint64_t clock_ms_up(int64_t ns)
 {
     return ns > 0 ? (uint64_t)ns / 1000000 + (ns % 1000000 > 0) : 0;

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What an error is called in answers, its HTTP status, and what sbx exits with. Exit codes from
+ * 120 on are seldom a command's own; 124 is what timeout(1) exits with. */
 static const struct {
     const char *name;
     int http;
@@ -42,6 +44,7 @@ const char *error_errno_text(int errnum)
     return strerror(errnum);
 }
 
+/* The first error stays: what fails afterwards mostly follows from it. */
 static void fill_error(struct error *err, enum error_code code, int errnum, const char *field,
                        const char *fmt, va_list ap)
 {
@@ -83,6 +86,8 @@ int error_unsupported(struct error *err, const char *field, const char *fmt, ...
     return -EINVAL;
 }
 
+/* Messages that begin with the member in quotes get its whole path there, too. A path that is too
+ * long is left as it was, because a part of it would name another member. */
 int error_within(struct error *err, int r, const char *parent, ...)
 {
     if (r >= 0 || !err || !*err->field)

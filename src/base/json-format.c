@@ -14,6 +14,7 @@
 #define REPLACEMENT  "\xef\xbf\xbd"
 #define INT_TEXT_MAX 24
 
+/* Runs of such bytes are copied whole; nearly all text is one. */
 static bool is_plain(unsigned char c, unsigned char end)
 {
     return c >= 0x20 && c != '"' && c != '\\' && c < end;
@@ -69,6 +70,7 @@ int json_format_string(struct strbuf *out, const char *data, size_t len)
     return put_quoted(out, data, len, 0);
 }
 
+/* The value is negated as unsigned: INT64_MIN has no positive counterpart. */
 int json_format_int(struct strbuf *out, int64_t value)
 {
     char digits[INT_TEXT_MAX];

@@ -22,6 +22,8 @@ struct map {
     uint64_t seed;
 };
 
+/* FNV-1a with a seed of this map's own: keys come from callers, and without the seed they could be
+ * chosen to fall on one slot. */
 static uint64_t hash_key(const struct map *m, const char *key)
 {
     uint64_t h = m->seed ^ 0xcbf29ce484222325ULL;
@@ -33,6 +35,8 @@ static uint64_t hash_key(const struct map *m, const char *key)
     return h ^ (h >> 32);
 }
 
+/* Early at boot there may be no random bytes yet. The address is a poor seed, and better than a
+ * wait for them. */
 struct map *map_new(void)
 {
     struct map *m = new0(struct map);
@@ -93,6 +97,8 @@ void *map_put(struct map *m, const char *key, void *value)
     return old;
 }
 
+/* Entries behind the gap move into it where they would otherwise not be found: a search stops at
+ * the first empty slot. One stays if its home lies behind the gap. */
 void *map_remove(struct map *m, const char *key)
 {
     size_t i = find_slot(m, key, hash_key(m, key));

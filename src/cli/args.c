@@ -58,7 +58,7 @@ static int set_bool(const struct command *cmd, bool *member, const char *value)
     else if (strcmp(value, "false") == 0 || strcmp(value, "0") == 0)
         *member = false;
     else
-        return complain_usage(cmd, "want true or false, not", value);
+        return complain_usage(cmd, "the option is true or false, not", value);
     return 0;
 }
 
@@ -123,6 +123,8 @@ static int check_complete(const struct args *a)
     return 0;
 }
 
+/* Options end at "--", and for a verb that runs a command at its first word: what follows belongs
+ * to that command, also where it looks like an option of sbx. */
 int args_parse(const struct command *cmd, char **argv, struct args *ret)
 {
     struct args a = {.command = cmd};

@@ -55,7 +55,7 @@ static int run_exec(const struct args *a)
     struct sbx_error err;
     _cleanup_session_ struct session s = {0};
     if (a->sync + a->stream + a->stream_raw > 1)
-        return cli_fail_usage("exec: want one of -sync, -stream and -stream-raw");
+        return cli_fail_usage("exec: -sync, -stream and -stream-raw exclude each other");
     _cleanup_strv_ char **argv = spec_command(a, &err);
     if (!argv || session_open(a, false, &s, &err) < 0)
         return cli_fail(&err);

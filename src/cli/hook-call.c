@@ -101,20 +101,23 @@ int hook_call_parse(const json_t *input, struct hook_call *ret, struct error *er
     const char *event = NULL, *name = NULL;
     json_t *arguments = NULL;
     *ret = (struct hook_call){0};
-    int r = json_member_string(input, "hook_event_name", &event, err);
-    if (r >= 0)
-        r = json_member_string(input, "tool_name", &name, err);
-    if (r >= 0)
-        r = json_member_string(input, "cwd", &ret->call.cwd, err);
-    if (r >= 0)
-        r = json_member_object(input, "tool_input", &arguments, err);
-    if (r >= 0 && event && strcmp(event, "PreToolUse") != 0)
-        r = error_field(err, "hook_event_name", "this is for PreToolUse, not %.40s", event);
-    if (r >= 0 && (!name || !*name || !arguments))
-        r = error_field(err, "tool_name", "'tool_name' and 'tool_input' are needed");
     ret->call.paths = ret->paths;
+    int r = json_member_string(input, "hook_event_name", &event, err);
     if (r < 0)
         return r;
+    r = json_member_string(input, "tool_name", &name, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(input, "cwd", &ret->call.cwd, err);
+    if (r < 0)
+        return r;
+    r = json_member_object(input, "tool_input", &arguments, err);
+    if (r < 0)
+        return r;
+    if (event && strcmp(event, "PreToolUse") != 0)
+        return error_field(err, "hook_event_name", "this is for PreToolUse, not %.40s", event);
+    if (!name || !*name || !arguments)
+        return error_field(err, "tool_name", "'tool_name' and 'tool_input' are needed");
     if (strcmp(name, "Bash") == 0)
         return set_shell(ret, arguments, err);
     if (strcmp(name, "WebFetch") == 0)

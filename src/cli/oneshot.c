@@ -29,7 +29,7 @@ static int copy_files_in(struct session *s, const struct args *a, const json_t *
     for (char **f = a->file; f && *f; f++) {
         const char *colon = strrchr(*f, ':');
         if (!colon || colon == *f || !colon[1])
-            return cli_set_error(err, "invalid_request", "-file %s: want LOCAL:PATH", *f);
+            return cli_set_error(err, "invalid_request", "-file needs LOCAL:PATH, not '%s'", *f);
         _cleanup_free_ char *local = xstrndup(*f, (size_t)(colon - *f));
         _cleanup_free_ char *remote = remote_path_in(sandbox, colon + 1);
         if (transfer_file_in(s, local, id, remote, err) < 0)

@@ -77,6 +77,9 @@ static void on_stdin(struct relay *r)
         send_control(r, json_pack("{s:s}", "type", "stdin_close"), NULL);
 }
 
+/* The third signal ends sbx itself, for a command that ignores them. With a terminal, control
+ * characters go to the sandbox as bytes, so a signal that arrives here is meant for sbx and ends
+ * it. */
 static int on_signal(struct relay *r, struct sbx_error *err)
 {
     int signo = signals_read();
@@ -161,6 +164,8 @@ static int relay_loop(struct relay *r, struct sbx_error *err)
     return 0;
 }
 
+/* In raw mode the sandbox's terminal does what ours would: echo, lines, and the signals of control
+ * characters. Output that is on its way is written first. */
 static void enter_raw(struct relay *r)
 {
     struct termios t;

@@ -114,6 +114,8 @@ static int await_approval(struct session *s, const char *id, struct sbx_error *e
     }
 }
 
+/* The request is repeated with the approval's id, and only this request: the id is taken off the
+ * client again, because an approval is for one call. */
 static int call_daemon(struct session *s, const char *method, const char *path, const char *body,
                        struct sbx_response *ret, struct sbx_error *err)
 {

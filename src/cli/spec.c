@@ -48,7 +48,7 @@ static int put_env(json_t *obj, char *const *vars, struct sbx_error *err)
     for (; *vars; vars++) {
         const char *eq = strchr(*vars, '=');
         if (!eq || eq == *vars)
-            return cli_set_error(err, "invalid_request", "-env %s: want K=V", *vars);
+            return cli_set_error(err, "invalid_request", "-env needs NAME=VALUE, not '%s'", *vars);
         _cleanup_free_ char *name = xstrndup(*vars, (size_t)(eq - *vars));
         if (put_member(env, name, json_string(eq + 1), err) < 0)
             return -1;
@@ -94,14 +94,17 @@ static int put_limit(json_t *limits, const char *item, struct sbx_error *err)
         bool fraction = row == &limit_table[LIMIT_CPU]; /* of megabytes only whole ones */
         json_t *v = item[len] ? limit_value(item + len + 1, fraction) : NULL;
         if (!v)
-            return cli_set_error(err, "invalid_request", "-limit %s: not a usable number", item);
+            return cli_set_error(err, "invalid_request",
+                                 "-limit %s: the value is not a number that this limit can have",
+                                 item);
         json_object_set_new(limits, row->name, v);
         return 0;
     }
-    return cli_set_error(err, "invalid_request",
-                         "-limit %s: want cpu_cores, memory_mb, disk_mb, max_processes or "
-                         "io_mb_per_s",
-                         item);
+    return cli_set_error(
+        err, "invalid_request",
+        "-limit %s: the limits are cpu_cores, memory_mb, disk_mb, max_processes and "
+        "io_mb_per_s",
+        item);
 }
 
 static int put_limits(json_t *obj, char *const *items, struct sbx_error *err)
@@ -151,6 +154,7 @@ json_t *spec_exec(const struct args *a, char *const argv[], bool terminal, struc
     return steal_ptr(req);
 }
 
+/* At white space and without quotes: a command that needs them goes behind "--". */
 static char **split_fields(const char *text)
 {
     _cleanup_free_ char *copy = xstrdup(text);
@@ -164,14 +168,15 @@ static char **split_fields(const char *text)
 char **spec_command(const struct args *a, struct sbx_error *err)
 {
     if (a->cmd && a->n_rest) {
-        cli_set_error(err, "invalid_request", "-cmd and '-- argv...' say the same: want one");
+        cli_set_error(err, "invalid_request", "give the command once: by -cmd or after '--'");
         return NULL;
     }
     char **v = a->cmd ? split_fields(a->cmd) : a->n_rest ? strv_copy(a->rest) : NULL;
     if (v && v[0])
         return v;
     strv_free(v);
-    cli_set_error(err, "invalid_request", "no command: want -cmd 'a b c' or '-- argv...'");
+    cli_set_error(err, "invalid_request",
+                  "there is no command: give one by -cmd 'a b c' or after '--'");
     return NULL;
 }
 

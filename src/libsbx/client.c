@@ -23,6 +23,7 @@ const char *sbx_version(void)
     return MAS_VERSION;
 }
 
+/* The host of such a URL is never looked up; HTTP needs one all the same. */
 static int set_unix(struct sbx_client *c, const char *path, struct sbx_error *err)
 {
     if (strncmp(path, "//", 2) == 0)
@@ -36,6 +37,8 @@ static int set_unix(struct sbx_client *c, const char *path, struct sbx_error *er
     return 0;
 }
 
+/* Requests to this machine never go to a proxy of the environment: it would reach another machine's
+ * loopback, with our token. */
 static bool is_loopback(const char *host)
 {
     return strcasecmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
@@ -61,7 +64,7 @@ static int set_url(struct sbx_client *c, const char *url, struct sbx_error *err)
     curl_url_get(u, CURLUPART_QUERY, &query, 0);
     if (!host || user || query || (path && strcmp(path, "/") != 0)) {
         libsbx_fail(err, "invalid_request",
-                    "'%s': want scheme://host:port, without a user, path or query", url);
+                    "'%s' is not scheme://host:port; it must not have a user, path or query", url);
         goto out;
     }
     c->no_proxy = is_loopback(host);
@@ -88,12 +91,13 @@ static int set_address(struct sbx_client *c, const char *address, struct sbx_err
         return set_url(c, address, err);
     if (strstr(address, "://"))
         return libsbx_fail(err, "invalid_request",
-                           "'%s': want http://, https:// or unix:", address);
+                           "'%s' does not begin with http://, https:// or unix:", address);
     _cleanup_free_ char *url =
         xasprintf("http://%s%s", address[0] == ':' ? "127.0.0.1" : "", address);
     return set_url(c, url, err);
 }
 
+/* A line end in a token would begin another header. */
 static int set_token(struct sbx_client *c, const char *token, struct sbx_error *err)
 {
     if (!token || !*token)
@@ -126,6 +130,8 @@ static char *default_address(void)
                                               : xstrdup(SBX_DEFAULT_ADDRESS);
 }
 
+/* An address that the caller did not name is only taken from a daemon of root's or of this user's
+ * (libsbx_check_peer()): anyone can listen on a free port. */
 struct sbx_client *sbx_client_new(const char *address, const char *token, struct sbx_error *err)
 {
     pthread_once(&curl_once, init_curl);
@@ -220,6 +226,7 @@ static void append_escaped(struct strbuf *out, const char *text)
             strbuf_printf(out, "%%%02X", *p);
 }
 
+/* Only %s, whose text is escaped: an id that holds a slash cannot name another route. */
 char *sbx_path_format(const char *format, ...)
 {
     struct strbuf out = STRBUF_INIT(SBX_LINE_MAX);

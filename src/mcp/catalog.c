@@ -54,6 +54,7 @@ static int load_schema(const char *text, bool check, json_t *listed, const char 
     return *ret ? 0 : -1;
 }
 
+/* Mistakes of the tables end the start of the daemon, so that no client is ever shown one. */
 static int load_tool(struct mcp *m, const struct mcp_tool *t, struct error *err)
 {
     if (!is_tool_name(t->name) || catalog_find_tool(m, t->name) || !t->description)

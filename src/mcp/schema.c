@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A schema is compiled once into a tree of what is checked; checking walks value and tree together
- * and stops at the first thing that is wrong. */
+ * and stops at the first thing that is wrong.
+ *
+ * Written here because Debian has no maintained C library for it, and because the schemas are our
+ * own and use few words. A word that is not in the table below is refused when the daemon starts,
+ * so that no schema promises what nothing checks. */
 #include "mcp/schema.h"
 
 #include <math.h>
@@ -96,6 +100,7 @@ static int compile_type(struct schema *s, const json_t *v, unsigned depth, struc
     return n ? 0 : error_set(err, ERROR_INVALID, 0, "schema: 'type' is empty");
 }
 
+/* "required" may come before "properties": whichever names a property first makes it. */
 static struct property *property_get(struct schema *s, const char *name)
 {
     for (size_t i = 0; i < s->n_properties; i++)
@@ -328,6 +333,7 @@ static int check_number(const struct schema *s, const json_t *v, const char *nam
     return 0;
 }
 
+/* JSON Schema counts characters, not bytes: all but the continuation bytes of UTF-8. */
 static size_t count_characters(const json_t *v)
 {
     const char *text = json_string_value(v);

@@ -112,24 +112,36 @@ static int plan_fill(const struct runtime_host *host, const char *id, const stru
     for (int w = 0; w < _WALL_MAX; w++)
         p->weaker[w] = s->accept_weaker[w] || !s->asked[w];
     p->weaker[WALL_FILESYSTEM] = p->weaker[WALL_NETWORK] = p->weaker[WALL_SYSCALLS] = 0;
-    int r = set_text(p->id, sizeof(p->id), id, "id", err);
-    if (r >= 0)
-        r = set_text(p->hostname, sizeof(p->hostname), "sandbox", "hostname", err);
-    if (r >= 0 && spec_workdir(s))
-        r = set_text(p->workdir, sizeof(p->workdir), spec_workdir(s), "workdir", err);
-    if (r >= 0 && s->image && !s->image_digest) /* never the host's view in its place */
-        r = error_field(err, "image", "image '%s' has not been resolved", s->image);
-    if (r >= 0 && s->image_digest)
-        r = set_text(p->image, sizeof(p->image), s->image_digest, "image", err);
-    if (r >= 0 && s->snapshot)
-        r = set_text(p->snapshot, sizeof(p->snapshot), s->snapshot, "snapshot", err);
-    if (r >= 0 && spec_has_addresses(s)) {
-        p->flags |= PLAN_ADDRESSES;
-        r = plan_ranges_fill(s, p, err);
+    if (s->image && !s->image_digest) /* never the host's view in its place */
+        return error_field(err, "image", "image '%s' has not been resolved", s->image);
+    const struct {
+        const char *name, *text; /* NULL: the plan has none */
+        char *to;
+        size_t size;
+    } texts[] = {{"id", id, p->id, sizeof(p->id)},
+                 {"hostname", "sandbox", p->hostname, sizeof(p->hostname)},
+                 {"workdir", spec_workdir(s), p->workdir, sizeof(p->workdir)},
+                 {"image", s->image_digest, p->image, sizeof(p->image)},
+                 {"snapshot", s->snapshot, p->snapshot, sizeof(p->snapshot)}};
+    for (size_t i = 0; i < ELEMENTS(texts); i++) {
+        int r = texts[i].text
+                    ? set_text(texts[i].to, texts[i].size, texts[i].text, texts[i].name, err)
+                    : 0;
+        if (r < 0)
+            return r;
     }
-    for (size_t i = 0; r >= 0 && i < s->n_mounts; i++)
-        r = plan_mount_fill(host, &s->mounts[i], &p->mounts[i], err);
-    return r;
+    if (spec_has_addresses(s)) {
+        p->flags |= PLAN_ADDRESSES;
+        int r = plan_ranges_fill(s, p, err);
+        if (r < 0)
+            return r;
+    }
+    for (size_t i = 0; i < s->n_mounts; i++) {
+        int r = plan_mount_fill(host, &s->mounts[i], &p->mounts[i], err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
 }
 
 void warden_effective_fill(struct effective *e, const char *runtime, const struct plan_reply *reply,

@@ -139,17 +139,22 @@ static int parse_image(const json_t *obj, struct spec *s, struct error *err)
     if (r <= 0)
         return r;
     r = json_member_string(o, "name", &name, err);
-    if (r >= 0)
-        r = json_member_string(o, "digest", &digest, err);
-    if (r >= 0)
-        r = json_member_string(o, "workdir", &workdir, err);
-    if (r >= 0)
-        r = json_member_strv(o, "env", ARGV_MAX, &env, err);
-    if (r >= 0)
-        r = json_member_strv(o, "names", ARGV_MAX, &names, err);
-    if (r >= 0)
-        spec_set_image(s, name, digest, env, workdir, names);
-    return r;
+    if (r < 0)
+        return r;
+    r = json_member_string(o, "digest", &digest, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(o, "workdir", &workdir, err);
+    if (r < 0)
+        return r;
+    r = json_member_strv(o, "env", ARGV_MAX, &env, err);
+    if (r < 0)
+        return r;
+    r = json_member_strv(o, "names", ARGV_MAX, &names, err);
+    if (r < 0)
+        return r;
+    spec_set_image(s, name, digest, env, workdir, names);
+    return 0;
 }
 
 /* A row whose lists cannot be read must not become a sandbox that may reach anything. */
@@ -160,12 +165,15 @@ static int parse_network(const json_t *obj, struct spec *s, struct error *err)
     if (r <= 0)
         return r;
     r = json_member_strv(o, "allow", ARGV_MAX, &s->hosts, err);
-    if (r >= 0)
-        r = json_member_strv(o, "deny", ARGV_MAX, &s->denied_hosts, err);
-    if (r >= 0 && !(s->hosts && s->hosts[0]))
-        r = error_set(err, ERROR_INTERNAL, 0, "a stored spec has a network without hosts");
-    s->network = r >= 0;
-    return r;
+    if (r < 0)
+        return r;
+    r = json_member_strv(o, "deny", ARGV_MAX, &s->denied_hosts, err);
+    if (r < 0)
+        return r;
+    if (!s->hosts || !s->hosts[0])
+        return error_set(err, ERROR_INTERNAL, 0, "a stored spec has a network without hosts");
+    s->network = true;
+    return 0;
 }
 
 static int parse_intercept(const json_t *obj, struct spec *s, struct error *err)
@@ -204,35 +212,43 @@ static int parse_volume(const json_t *obj, const char *key, struct volume *v, st
 int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
 {
     const char *runtime = NULL, *workdir = NULL;
-    struct spec s;
-    spec_init(&s);
+    _cleanup_spec_ struct spec s = {0};
     int r = json_member_string(obj, "runtime", &runtime, err);
-    if (r >= 0 && !runtime)
-        r = error_set(err, ERROR_INTERNAL, 0, "a stored spec has no runtime");
-    if (r >= 0)
-        r = json_member_string(obj, "workdir", &workdir, err);
-    if (r >= 0)
-        r = json_member_strv(obj, "env", ARGV_MAX, &s.env, err);
-    if (r >= 0)
-        r = parse_image(obj, &s, err);
-    if (r >= 0)
-        r = parse_network(obj, &s, err);
-    if (r >= 0)
-        r = parse_intercept(obj, &s, err);
-    if (r >= 0)
-        r = parse_volume(obj, "workspace", &s.workspace, err);
-    if (r >= 0)
-        r = parse_volume(obj, "cache", &s.cache, err);
-    if (r >= 0)
-        r = json_member_strv(obj, "cidrs", ARGV_MAX, &s.cidrs, err);
-    if (r >= 0)
-        r = json_member_strv(obj, "lent", ARGV_MAX, &s.lent, err);
-    if (r >= 0 && !s.network)
-        r = json_member_strv(obj, "denied", ARGV_MAX, &s.denied_hosts, err);
-    if (r < 0) {
-        spec_done(&s);
+    if (r < 0)
         return r;
-    }
+    if (!runtime)
+        return error_set(err, ERROR_INTERNAL, 0, "a stored spec has no runtime");
+    r = json_member_string(obj, "workdir", &workdir, err);
+    if (r < 0)
+        return r;
+    r = json_member_strv(obj, "env", ARGV_MAX, &s.env, err);
+    if (r < 0)
+        return r;
+    r = parse_image(obj, &s, err);
+    if (r < 0)
+        return r;
+    r = parse_network(obj, &s, err);
+    if (r < 0)
+        return r;
+    r = parse_intercept(obj, &s, err);
+    if (r < 0)
+        return r;
+    r = parse_volume(obj, "workspace", &s.workspace, err);
+    if (r < 0)
+        return r;
+    r = parse_volume(obj, "cache", &s.cache, err);
+    if (r < 0)
+        return r;
+    r = json_member_strv(obj, "cidrs", ARGV_MAX, &s.cidrs, err);
+    if (r < 0)
+        return r;
+    r = json_member_strv(obj, "lent", ARGV_MAX, &s.lent, err);
+    if (r < 0)
+        return r;
+    if (!s.network) /* with one it is a part of that, and has been read */
+        r = json_member_strv(obj, "denied", ARGV_MAX, &s.denied_hosts, err);
+    if (r < 0)
+        return r;
     s.runtime = xstrdup(runtime);
     s.workdir = workdir ? xstrdup(workdir) : NULL;
     limit_for_each(row) {
@@ -243,6 +259,7 @@ int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
     parse_flags(obj, "weaker", s.accept_weaker);
     parse_mounts(obj, &s);
     *ret = s;
+    spec_init(&s); /* its contents are the caller's now */
     return 0;
 }
 
@@ -478,16 +495,21 @@ int persist_exec_parse(const json_t *obj, struct exec *e, struct error *err)
     const char *id = NULL;
     json_t *result = NULL;
     int r = json_member_string(obj, "id", &id, err);
-    if (r >= 0 && (!id || strlen(id) >= sizeof(e->id) || strchr(id, '/')))
-        r = error_set(err, ERROR_INTERNAL, 0, "a stored exec has no id");
-    if (r >= 0)
-        r = json_member_strv(obj, "argv", ARGV_MAX, &e->argv, err);
-    if (r >= 0)
-        r = json_member_strv(obj, "hosts", ARGV_MAX, &e->hosts, err);
-    if (r >= 0)
-        r = json_member_strv(obj, "bound", ARGV_MAX, &e->bound, err);
-    if (r >= 0)
-        r = json_member_object(obj, "result", &result, err);
+    if (r < 0)
+        return r;
+    /* The id is the name of the journal's files, so it must not lead out of their directory. */
+    if (!id || strlen(id) >= sizeof(e->id) || strchr(id, '/'))
+        return error_set(err, ERROR_INTERNAL, 0, "a stored exec has no id");
+    r = json_member_strv(obj, "argv", ARGV_MAX, &e->argv, err);
+    if (r < 0)
+        return r;
+    r = json_member_strv(obj, "hosts", ARGV_MAX, &e->hosts, err);
+    if (r < 0)
+        return r;
+    r = json_member_strv(obj, "bound", ARGV_MAX, &e->bound, err);
+    if (r < 0)
+        return r;
+    r = json_member_object(obj, "result", &result, err);
     if (r < 0)
         return r;
     if (!e->argv || !e->argv[0]) {

@@ -13,6 +13,7 @@
 
 #define PLACE "{}"
 
+/* Freed memory is handed out again, and may be written to disk by a core dump. */
 static void wipe_free(char *text)
 {
     if (text)
@@ -157,6 +158,7 @@ void pair_format_host(const struct pair_host *h, char out[PAIR_HOST_SIZE])
         snprintf(out, PAIR_HOST_SIZE, "%s%s:%u", star, h->name, h->port);
 }
 
+/* "*.example.com" is every name below it, and not example.com itself. */
 static bool is_below(const char *host, const char *domain)
 {
     size_t len = strlen(host), own = strlen(domain);
@@ -225,6 +227,8 @@ static char *cut_line(char **rest)
     return line;
 }
 
+/* A line for the header and one for the hosts; the rest is the value, which is printable and so
+ * holds no line end. */
 static int parse_lines(struct pair *p, char *rest, struct error *err)
 {
     char *header = cut_line(&rest), *hosts = cut_line(&rest);

@@ -15,6 +15,8 @@
 #define KEY_FILE  "secret.key"
 #define TEMPORARY ".secret.key"
 
+/* The file appears whole or not at all, and is on disk before anything is sealed for it: what is
+ * sealed for a key that is lost can never be opened. */
 static int write_key(int dir, const uint8_t key[SEAL_KEY_SIZE])
 {
     unlinkat(dir, TEMPORARY, 0);
@@ -36,6 +38,9 @@ static int make_key(int dir, uint8_t ret[SEAL_KEY_SIZE], struct error *err)
     return r < 0 ? error_set(err, ERROR_UNAVAILABLE, -r, "make warden/" KEY_FILE) : 0;
 }
 
+/* A key that others can read may be known to them, so it is refused and not mended: what was sealed
+ * for it has to be sealed anew. One byte more than a key is read, to notice a file that is longer.
+ */
 int seal_key_open(const char *dir, uint8_t ret[SEAL_KEY_SIZE], struct error *err)
 {
     struct stat st;

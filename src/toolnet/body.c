@@ -26,6 +26,8 @@ static void copy_token(const char *p, const char *end, char out[BODY_CHARSET_SIZ
     out[n] = 0;
 }
 
+/* The same search serves a header and the start of a page: charset="x", charset=x, and either with
+ * spaces. */
 static const char *find_charset(const char *p, const char *end)
 {
     static const char key[] = "charset";
@@ -52,6 +54,7 @@ void body_charset(const char *content_type, char out[BODY_CHARSET_SIZE])
         copy_token(value, end, out);
 }
 
+/* A byte order mark counts more than what the page says of itself, as in browsers. */
 void body_html_charset(const char *data, size_t len, char out[BODY_CHARSET_SIZE])
 {
     out[0] = 0;
@@ -72,6 +75,7 @@ void body_html_charset(const char *data, size_t len, char out[BODY_CHARSET_SIZE]
         strcpy(out, "utf-8");
 }
 
+/* One replacement character per byte that is not UTF-8. */
 static int append_utf8(const char *data, size_t len, struct strbuf *out)
 {
     while (len) {
@@ -124,6 +128,8 @@ static const char *iconv_name(const char *charset)
     return charset;
 }
 
+/* A page that says nothing, or something unknown, is UTF-8 where it can be that, and else
+ * windows-1252. */
 int body_to_utf8(const char *data, size_t len, const char *charset, struct strbuf *out)
 {
     bool valid = utf8_valid_prefix(data, len) == len;
@@ -141,6 +147,7 @@ int body_to_utf8(const char *data, size_t len, const char *charset, struct strbu
     return r;
 }
 
+/* Whether it can go into a JSON string and come out as it was; what cannot is sent as base64. */
 bool body_is_text(const char *data, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -169,6 +176,7 @@ bool body_type_is_text(const char *type)
                     strcasestr(type, "xml") || strcasestr(type, "javascript"));
 }
 
+/* A body that was cut in the middle of a character is still text, without that character. */
 json_t *body_json(const char *data, size_t len, bool truncated, const char *content_type,
                   bool *ret_base64)
 {

@@ -12,6 +12,8 @@
 #define TABLE_SCAN_MAX 20000 /* nodes; a larger table counts as layout */
 #define ORDERED_MAX    999999
 
+/* Lists that are nested deeper than there are places share the last one: their numbers may be
+ * wrong, and nothing else is. */
 static size_t list_index(const struct html_state *s)
 {
     return (s->list_depth < HTML_LIST_DEPTH_MAX ? s->list_depth : HTML_LIST_DEPTH_MAX) - 1;
@@ -32,6 +34,7 @@ static void list_close(struct html_state *s)
     writer_break(&s->w, s->list_depth ? 1 : 2);
 }
 
+/* Lines of an item that follow its first are indented as far as its marker is wide. */
 static void item_open(struct html_state *s)
 {
     char marker[16] = "- ";
@@ -58,6 +61,7 @@ static bool breaks_tables(const xmlNode *n)
     return kind == HTML_TABLE || kind == HTML_LIST || kind == HTML_PRE || kind == HTML_HEADING;
 }
 
+/* Walks the tree without recursion, because its depth is the page's choice. */
 static bool is_data_table(const xmlNode *table)
 {
     const xmlNode *n = table->children;
@@ -75,6 +79,8 @@ static bool is_data_table(const xmlNode *table)
     return true;
 }
 
+/* A data table holds no other one, and in a layout table s->table stays NULL: so rows and cells are
+ * those of s->table wherever it is set. */
 static void table_open(struct html_state *s, const xmlNode *element)
 {
     writer_break(&s->w, 2);
@@ -92,6 +98,7 @@ static void cell_open(struct html_state *s)
     s->column++;
 }
 
+/* Markdown knows a table by the line under its first row. */
 static void row_close(struct html_state *s)
 {
     s->w.space = false;

@@ -37,6 +37,8 @@ static char *fence_for(const char *text, size_t least)
     return fence;
 }
 
+/* Code inside a line: a newline would end it, and a backtick at its edge needs a space to be told
+ * from the fence. */
 static void put_code(struct html_state *s, const xmlNode *element)
 {
     _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(HTML_PRE_MAX);
@@ -109,6 +111,8 @@ static void put_image(struct html_state *s, const xmlNode *element)
     writer_puts(&s->w, ")");
 }
 
+/* A link without an address that may be shown is only its text: both ends ask html_link() and so
+ * agree. */
 static void link_open(struct html_state *s, const xmlNode *element)
 {
     _cleanup_free_ char *url = html_link(s, html_attribute(element, "href"));

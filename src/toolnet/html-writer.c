@@ -8,12 +8,15 @@ void writer_init(struct html_writer *w, struct strbuf *out)
     *w = (struct html_writer){.out = out, .line_start = true};
 }
 
+/* A full buffer is remembered and not reported: a page that is too long is cut, and is no error. */
 static void write_raw(struct html_writer *w, const char *data, size_t len)
 {
     if (!w->full && strbuf_append(w->out, data, len) < 0)
         w->full = true;
 }
 
+/* Blank lines get only the prefixes that both sides of them have: one between two quotes is in
+ * neither. */
 void writer_break(struct html_writer *w, unsigned n)
 {
     if (w->flat) {
@@ -40,6 +43,7 @@ static void put_prefix(struct html_writer *w, size_t depth)
         write_raw(w, w->prefixes[i], strlen(w->prefixes[i]));
 }
 
+/* Trailing spaces go first: two of them before a newline are a line break in markdown. */
 static void put_breaks(struct html_writer *w)
 {
     for (unsigned i = 0; w->started && i < w->breaks; i++) {
@@ -97,6 +101,7 @@ void writer_open_mark(struct html_writer *w, const char *mark)
     w->n_marks++;
 }
 
+/* A mark that was opened and still waits had no text inside, so neither of the two is written. */
 void writer_close_mark(struct html_writer *w, const char *mark)
 {
     if (w->n_marks)
@@ -111,6 +116,7 @@ void writer_marker(struct html_writer *w, const char *marker)
     w->line_start = w->fresh = true;
 }
 
+/* Prefixes past the last place are counted although they are not kept, as marks are. */
 void writer_push_prefix(struct html_writer *w, const char *prefix)
 {
     if (w->n_prefixes < WRITER_PREFIX_MAX)
@@ -131,6 +137,7 @@ void writer_finish(struct html_writer *w)
         b->data[--b->len] = 0;
 }
 
+/* Preformatted text: its line ends are kept, and CRLF counts as one. */
 void writer_lines(struct html_writer *w, const char *data, size_t len)
 {
     while (len && !w->full) {

@@ -77,6 +77,8 @@ static int parse_request(const struct toolnet *net, const json_t *args,
     return transfer_add_header(req, "Content-Type", "application/json", err);
 }
 
+/* Everything that the server said is in the result, also where its status is an error: what that
+ * means is for the caller to decide. */
 static json_t *format_result(const struct transfer_response *res, int64_t ns, const char *error)
 {
     bool base64, success = !error && res->status >= 200 && res->status < 300;

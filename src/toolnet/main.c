@@ -64,6 +64,7 @@ static int read_limits(const json_t *request, struct toolnet *net, struct error 
     return r < 0 ? r : 0;
 }
 
+/* Only tests set these variables: inside a sandbox both are at fixed places. */
 static const char *from_env(const char *name, const char *fallback)
 {
     const char *value = getenv(name);
@@ -94,6 +95,7 @@ static int run_request(const json_t *request, json_t **ret, struct error *err)
     return error_set(err, ERROR_INVALID, 0, "tool not found");
 }
 
+/* The caller acts on three kinds of failure: its arguments, the policy, and everything else. */
 static json_t *format_failure(const struct error *err, json_t *result)
 {
     bool lossy;

@@ -23,6 +23,7 @@ struct search {
     json_t *results;
 };
 
+/* An abstract and a topic often name the same page. */
 static bool has_url(const json_t *results, const char *url)
 {
     size_t i;
@@ -120,6 +121,7 @@ static int parse_args(const struct toolnet *net, const json_t *args, struct sear
     return 0;
 }
 
+/* The endpoint is the operator's and may have a query of its own, to which these are added. */
 static char *search_url(const struct toolnet *net, const char *query)
 {
     static const char *const fixed[][2] = {

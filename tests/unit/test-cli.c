@@ -175,11 +175,11 @@ static void test_bodies(void)
             "\"disallowed_hosts\":[\"h4\"],\"env\":{\"K\":\"V=W\"},\"id\":\"a\",\"image\":\"i\","
             "\"limits\":{\"cpu_cores\":0.5,\"memory_mb\":64},\"volume_mode\":\"pvc\"}");
     body_is(spec_sbx_create, "create", (char *[]){NULL}, "{}");
-    body_is(spec_sbx_create, "create", ARGV("-env", "=x"), "-env =x: want K=V");
+    body_is(spec_sbx_create, "create", ARGV("-env", "=x"), "-env needs NAME=VALUE, not '=x'");
     body_is(spec_sbx_create, "create", ARGV("-limit", "memory_mb=x"),
-            "-limit memory_mb=x: not a usable number");
+            "-limit memory_mb=x: the value is not a number that this limit can have");
     body_is(spec_sbx_create, "create", ARGV("-cmd", "a", "--", "b"),
-            "-cmd and '-- argv...' say the same: want one");
+            "give the command once: by -cmd or after '--'");
     body_is(spec_sandbox, "run",
             ARGV("-runtime", "local", "-limit", "cpu_cores=0.5", "-limit", "memory_mb=64",
                  "-accept-weaker", "io_mb_per_s", "x"),

@@ -100,7 +100,8 @@ json_t *result_of_exec(const struct exec *e)
     return result_pick(all, shown);
 }
 
-/* Where the omitted bytes of a stream begin. */
+/* A result shows the first and the last half of what it may show, so the omitted bytes begin after
+ * the first half, which has the odd byte. */
 static void format_rest(struct strbuf *out, const json_t *result, const char *stream, size_t max)
 {
     char key[40];
