@@ -150,7 +150,7 @@ static bool matches_host(const struct rule *rule, const struct target *t)
 bool rule_list_has_host(const struct rule_list *l, const struct target *t)
 {
     struct rule_walk w;
-    rule_walk_init(&w, l, t);
+    rule_walk_init(&w, l, t, NULL);
     for (const struct rule *rule; (rule = rule_walk_next(&w));)
         if (matches_host(rule, t))
             return true;
@@ -161,7 +161,7 @@ bool rule_list_has_address(const struct rule_list *l, const struct target *t,
                            const struct address *a)
 {
     struct rule_walk w;
-    rule_walk_init(&w, l, t);
+    rule_walk_init(&w, l, t, a);
     for (const struct rule *rule; (rule = rule_walk_next(&w));) {
         if (rule->kind == RULE_NETWORK && port_matches(rule, t) &&
             address_in_prefix(a, &rule->network, rule->bits))
@@ -193,7 +193,7 @@ const struct rule *rule_list_find_denial(const struct rule_list *l, const struct
 {
     struct rule_walk w;
     const struct rule *first = NULL;
-    rule_walk_init(&w, l, q->target);
+    rule_walk_init(&w, l, q->target, a);
     for (const struct rule *rule; (rule = rule_walk_next(&w));)
         if ((!first || rule < first) && denies(rule, q, a))
             first = rule;
@@ -204,7 +204,7 @@ const struct rule *rule_list_find_allowance(const struct rule_list *l, const str
 {
     struct rule_walk w;
     const struct rule *asking = NULL, *first = NULL;
-    rule_walk_init(&w, l, q->target);
+    rule_walk_init(&w, l, q->target, NULL);
     for (const struct rule *rule; (rule = rule_walk_next(&w));) {
         const struct rule **best = rule->ask ? &asking : &first;
         if ((!*best || rule < *best) && allows(rule, q))
@@ -239,7 +239,7 @@ enum gateway_code rule_check_address(const struct rule_list *private_hosts, cons
     if (class == ADDRESS_FORBIDDEN)
         return GATEWAY_ADDRESS_NOT_ALLOWED;
     struct rule_walk w;
-    rule_walk_init(&w, private_hosts, t);
+    rule_walk_init(&w, private_hosts, t, a);
     for (const struct rule *rule; (rule = rule_walk_next(&w));)
         if (opens(rule, t, a, class))
             return GATEWAY_OK;

@@ -80,16 +80,19 @@ void rule_done(struct rule *rule);
 /* Makes the index of a list that is asked often; no rule is added after that. */
 void rule_list_index(struct rule_list *l);
 void rule_index_free(struct rule_index *index);
-/* One after another, in no order: every rule that names the target, and every one that is not about
- * names. The target is borrowed. */
+/* One after another, in no order and some twice: every rule that names the target, every network
+ * that it or the address is in, and every rule about all hosts; others may be among them. a is what
+ * a name has led to, or NULL. Both are borrowed. */
 struct rule_walk {
     const struct rule_list *list;
-    const struct target *target;
-    const char *suffix; /* the part of the name that is looked for next; NULL: no more names */
-    uint32_t at;        /* the next rule of that part, from 1; 0: none */
-    size_t other;       /* the next of those that are not about names */
+    const struct address *addresses[2]; /* NULL: none */
+    const char *suffix;   /* the part of the name that is looked for next; NULL: no more names */
+    size_t which, length; /* the address that is looked for next, and by how many bits */
+    uint32_t at;          /* the next rule of that part or prefix, from 1; 0: none */
+    size_t other;         /* the next of those about all hosts */
 };
-void rule_walk_init(struct rule_walk *w, const struct rule_list *l, const struct target *t);
+void rule_walk_init(struct rule_walk *w, const struct rule_list *l, const struct target *t,
+                    const struct address *a);
 const struct rule *rule_walk_next(struct rule_walk *w);
 
 /* The text of a rule, which rule_list_add_full() takes. The caller frees. */

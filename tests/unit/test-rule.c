@@ -273,9 +273,10 @@ static const char *pick(const char *const *words, size_t n, unsigned *seed)
 
 static char *make_rule(unsigned *seed)
 {
-    static const char *const hosts[] = {
-        "a.test",     "b.test",   "c.a.test",   "*.test",  "*.a.test",  "*",         "test",
-        "10.0.0.0/8", "10.1.2.3", "*.b.a.test", "aa.test", "*.aa.test", "[fd00::/8]"};
+    static const char *const hosts[] = {"a.test",     "b.test",      "c.a.test", "*.test",
+                                        "*.a.test",   "*",           "test",     "10.0.0.0/8",
+                                        "10.1.2.3",   "*.b.a.test",  "aa.test",  "*.aa.test",
+                                        "[fd00::/8]", "10.1.0.0/17", "0.0.0.0/0"};
     static const char *const ports[] = {"", "", ":80", ":443"};
     static const char *const more[] = {"", "", " ask", " http", " methods=GET", " path=/x"};
     const char *host = pick(hosts, ELEMENTS(hosts), seed);
@@ -335,8 +336,42 @@ static void test_index(void)
     ok(different == 0, "an index decides as the list does: %zu decisions differ", different);
 }
 
+/* What a decision takes does not grow with the rules that are about something else. */
+static void test_index_reach(void)
+{
+    static const struct {
+        const char *what, *format;
+    } kinds[] = {{"names", "h%d.example"},
+                 {"suffixes", "*.s%d.example"},
+                 {"networks", "198.18.%d.0/24"},
+                 {"networks of IPv6", "[2001:db8:%d::/48]"}};
+    for (size_t k = 0; k < ELEMENTS(kinds); k++) {
+        struct rule_list l = {0};
+        for (int i = 0; i < 1000; i++) {
+            _cleanup_free_ char *text =
+                xasprintf(kinds[k].format, strncmp(kinds[k].format, "198", 3) == 0 ? i % 256 : i);
+            rule_list_add_full(&l, text);
+        }
+        rule_list_add_full(&l, "here.test");
+        rule_list_add_full(&l, "192.0.2.0/24");
+        rule_list_index(&l);
+        struct target t = {.port = 80};
+        struct address a;
+        struct rule_walk w;
+        size_t seen = 0;
+        target_parse_host("here.test", strlen("here.test"), &t);
+        address_parse("192.0.2.7", &a);
+        rule_walk_init(&w, &l, &t, &a);
+        while (rule_walk_next(&w))
+            seen++;
+        ok(seen >= 2 && seen <= 20, "of 1,000 %s a decision looks at %zu", kinds[k].what, seen);
+        rule_list_done(&l);
+    }
+}
+
 int main(void)
 {
+    test_index_reach();
     test_index();
     test_requests();
     test_texts();
