@@ -147,6 +147,11 @@ if [ -x /usr/bin/qemu-system-x86_64 ]; then
 else
     missing="$missing qemu"
 fi
+if [ -x "$("$here/../scripts/kube-tools.sh" --where)/node" ]; then
+    "$here/kube.py" "$build" >"$work/kube" 2>/dev/null && cat "$work/kube" >>"$work/five" || missing="$missing kube"
+else
+    missing="$missing kube-tools"
+fi
 "$here/oci.sh" "$build" >"$work/oci"
 "$here/stream.sh" "$build" >"$work/stream"
 "$here/density.py" "$build" "${SANDBOXES:-1000}" >"$work/density"

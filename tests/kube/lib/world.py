@@ -16,12 +16,17 @@ PAUSE = "int pause(void); int main(void) { for (;;) pause(); }"
 DIRECT = ["--kube-direct-port", "7443", "--kube-direct-from", "mas-sandbox"]
 
 
-def start_world():
-    """The cluster, and a token of the broker's account."""
+AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}
+
+
+def start_world(audit=False):
+    """The cluster, and a token of the broker's account. audit: the API server keeps an account of its requests in audit.log."""
     if why_not():
         skip_all(why_not())
     enter(("etcd", "kube-apiserver", "node"), remove_groups)
     cluster = NodeCluster()
+    if audit:
+        cluster.more += [f"--audit-policy-file={write(f'{HOME}/audit.json', json.dumps(AUDIT))}", f"--audit-log-path={HOME}/audit.log"]
     cluster.start()
     subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", f"{HOME}/pause"], input=PAUSE, text=True, check=True)
     image("our.example/pause:1", {"pause": (data_of(f"{HOME}/pause"), 0o755)}, {"Entrypoint": ["/pause"]})

@@ -1,0 +1,126 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What pods promise, each as a ratio with a peer that is measured in turns, on a real cluster of one node in namespaces of its own
+(tests/kube). Needs root, and what `make kube-tools` makes.
+
+    kube.py BUILD
+
+Prints `name<TAB>value<TAB><=<TAB>promise`. The peer of an exec is a bare pods/exec of the same command in a pod of the same
+image, over a TLS session that is resumed; that of a create is a pod without walls, until it is Ready. ROUNDS (15) can be set."""
+import base64
+import os
+import socket
+import ssl
+import statistics
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+os.environ["BUILD"] = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.join(HERE, "../tests/kube/lib"))
+from world import *
+
+ROUNDS = int(os.environ.get("ROUNDS", "15"))
+CREATES = 3
+TRUE = {"command": ["/bin/true"]}
+ACCOUNT = "system:serviceaccount:mas-sandbox:mas-kube"
+cluster, token = start_world(audit=True)
+apply_overlay(cluster, "direct")
+
+
+def timed(work):
+    begin = time.monotonic()
+    work()
+    return time.monotonic() - begin
+
+
+def daemon(name, *flags):
+    d = Daemon(*daemon_flags(token), "--kube-instance", name, "--kube-unproven-network", "--default-cpu-cores", "0.2", *flags,
+               runtime="kube").start()
+    wait_for(lambda: runtime_report(d)["available"], "the cluster is there")
+    return d
+
+
+def bare_pod(name):
+    cluster.make("/api/v1/namespaces/default/pods", {
+        "metadata": {"name": name}, "spec": {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0, "containers": [{
+            "name": "c", "image": IMAGE, "imagePullPolicy": "IfNotPresent", "command": ["sleep", "100000"]}]}})
+
+    def ready():
+        pod = cluster.get(f"/api/v1/namespaces/default/pods/{name}")
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", [])) and pod
+    while not ready():
+        time.sleep(0.02)
+    return ready()
+
+
+class BareExec:
+    """pods/exec by a WebSocket of its own, and the TLS session of the one before."""
+    session = None
+
+    def run(self, pod):
+        raw = socket.create_connection(("127.0.0.1", PORT), timeout=60)
+        s = cluster.tls.wrap_socket(raw, server_hostname="127.0.0.1", session=self.session)
+        key = base64.b64encode(os.urandom(16)).decode()
+        s.sendall((f"GET /api/v1/namespaces/default/pods/{pod}/exec?command=/bin/true&stdout=true HTTP/1.1\r\nHost: x\r\n"
+                   f"Authorization: Bearer {ADMIN}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+                   f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Protocol: v5.channel.k8s.io\r\n\r\n").encode())
+        said = b""
+        while b'"status":"Success"' not in said:
+            more = s.recv(65536)
+            check(more, f"the exec ended early: {said}")
+            said += more
+        self.session = s.session
+        s.close()
+
+
+def resident(pod):
+    """Bytes of anonymous memory of all containers of a pod."""
+    for top in hierarchies():
+        for place, _, files in os.walk(os.path.join(top, GROUP)):
+            if place.endswith("pod" + pod["metadata"]["uid"]) and "memory.stat" in files:
+                stat = dict(line.split() for line in read(os.path.join(place, "memory.stat")).splitlines())
+                return int(stat.get("total_rss", stat.get("anon", 0)))
+    raise RuntimeError("the pod has no control group")
+
+
+def writes():
+    """How often the broker has changed something, by the API server's own account."""
+    entries = [json.loads(line) for line in read(f"{HOME}/audit.log").splitlines()]
+    return sum(e["user"]["username"] == ACCOUNT and e["verb"] in ("create", "update", "patch", "delete")
+               and e["objectRef"].get("subresource") is None and e["objectRef"]["resource"] != "selfsubjectaccessreviews"
+               for e in entries)
+
+
+def row(name, value, promise):
+    print(f"{name}\t{value:.4f}\t<=\t{promise}", flush=True)
+
+
+direct, through = daemon("direct", *DIRECT), daemon("exec")
+peer, bare = bare_pod("peer"), BareExec()
+before = writes()
+boxes = [d.sandbox() for d in (direct, through)]
+n_writes = (writes() - before) / 2
+times = {"direct": [], "exec": [], "bare": []}
+for _ in range(ROUNDS + 2):
+    for name, d, box in (("direct", direct, boxes[0]), ("exec", through, boxes[1])):
+        times[name].append(timed(lambda d=d, box=box: check(d.post(box.path + "/exec", TRUE).json["exit_code"] == 0, "exec")))
+    times["bare"].append(timed(lambda: bare.run("peer")))
+median = {name: statistics.median(values[2:]) for name, values in times.items()}
+row("kube: exec over HTTP, direct / bare pods/exec", median["direct"] / median["bare"], 0.1)
+row("kube: exec over HTTP, carrier exec / direct", median["exec"] / median["direct"], 3)
+pod = cluster.get(f"/api/v1/namespaces/{boxes[0].id}/pods/sandbox")
+row("kube: an idle sandbox's memory beyond a bare pod, MiB", (resident(pod) - resident(peer)) / 2**20, 4)
+for box in boxes:
+    box.delete()
+ours, theirs = [], []
+for i in range(CREATES):
+    made = []
+    ours.append(timed(lambda: made.append(direct.sandbox())))
+    made[0].delete()
+    theirs.append(timed(lambda i=i: bare_pod(f"bare{i}")))
+    cluster.call("DELETE", f"/api/v1/namespaces/default/pods/bare{i}")
+row("kube: cold create / a bare pod until Ready", statistics.median(ours) / statistics.median(theirs), 2)
+row("kube: API writes of a create, a namespace per sandbox", n_writes, 4)
+for d in (direct, through):
+    d.__exit__()
