@@ -2,6 +2,7 @@
 /* A guest's first process that does not do what it should: as its file /mode says. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,63 @@ static void crash_kernel(void)
     fd_write_file_at(AT_FDCWD, "/proc/sysrq-trigger", "c");
 }
 
+/* One message to the server of a directory of the host; the number that an entry's answer gives. */
+static uint64_t ask_share(int fd, uint32_t opcode, uint64_t node, const void *body, size_t size,
+                          const char *name, const char *more)
+{
+    static char data[8192];
+    struct fuse_in_header in = {.opcode = opcode, .unique = 7, .nodeid = node};
+    struct fuse_out_header out;
+    struct fuse_entry_out entry = {0};
+    size_t len = sizeof(in);
+    memcpy(data + len, body, size);
+    len += size;
+    len += (size_t)snprintf(data + len, 512, "%s", name) + 1;
+    len += more ? (size_t)snprintf(data + len, 512, "%s", more) + 1 : 0;
+    in.len = (uint32_t)len;
+    memcpy(data, &in, sizeof(in));
+    fd_write_all(fd, data, len);
+    read_exactly(fd, &out, sizeof(out));
+    if (out.len - sizeof(out) > sizeof(data))
+        guest_power_off();
+    read_exactly(fd, data, out.len - sizeof(out));
+    memcpy(&entry, data, sizeof(entry));
+    return out.error ? 0 : entry.nodeid;
+}
+
+/* Numbers that it never had, ways upwards and through a link, of which each that leads anywhere
+ * makes a file "leaked"; then a file that it may make, and a message that is longer than any. */
+static void attack_share(void)
+{
+    static const char *const names[] = {"..",   ".",          "", "../outside", "../outside/secret",
+                                        "/etc", "link/secret"};
+    static const uint64_t nodes[] = {1, 0, 2, 77, UINT32_MAX, UINT64_MAX};
+    const struct fuse_create_in create = {.flags = O_WRONLY, .mode = 0644};
+    const struct fuse_mkdir_in mkdir = {.mode = 0755};
+    const struct fuse_rename_in rename = {.newdir = 1};
+    const uint32_t huge[2] = {INT32_MAX, FUSE_LOOKUP};
+    int fd = guest_open_port(GUEST_SHARE_PORT "4");
+    uint64_t link = ask_share(fd, FUSE_SYMLINK, 1, "", 0, "link", "../outside");
+    for (size_t n = 0; n < sizeof(nodes) / sizeof(*nodes) + 1; n++) {
+        uint64_t node = n ? nodes[n - 1] : link;
+        bool leaked = false;
+        for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+            leaked |= ask_share(fd, FUSE_LOOKUP, node, "", 0, names[i], NULL) != 0;
+            leaked |=
+                ask_share(fd, FUSE_CREATE, node, &create, sizeof(create), names[i], NULL) != 0;
+            leaked |= ask_share(fd, FUSE_MKDIR, node, &mkdir, sizeof(mkdir), names[i], NULL) != 0;
+            ask_share(fd, FUSE_UNLINK, node, "", 0, names[i], NULL);
+            ask_share(fd, FUSE_RENAME, node, &rename, sizeof(rename), names[i], "taken");
+        }
+        leaked |= n == 0 && ask_share(fd, FUSE_LOOKUP, node, "", 0, "secret", NULL) != 0;
+        if (leaked)
+            ask_share(fd, FUSE_CREATE, 1, &create, sizeof(create), "leaked", NULL);
+    }
+    ask_share(fd, FUSE_CREATE, 1, &create, sizeof(create), "made", NULL);
+    fd_write_all(fd, huge, sizeof(huge));
+    garbage_forever(fd);
+}
+
 static void misbehave(const char *mode)
 {
     static const unsigned char huge[16] = {0xff, 0xff, 0xff, 0x7f, 1, 0, 0, 0, 1};
@@ -113,6 +171,8 @@ static void misbehave(const char *mode)
         answer_with(huge, sizeof(huge), 1);
     else if (strcmp(mode, "wrong-frames") == 0)
         answer_with(ones, sizeof(ones), 1000000);
+    else if (strcmp(mode, "share") == 0)
+        say(GUEST_READY, 0), attack_share();
     else if (strcmp(mode, "no-mark") == 0)
         start_as_asked(), garbage_forever(g.data_fd);
 }

@@ -339,6 +339,28 @@ if os.environ.get("MAS_MICROVM_FULL"):
             equal([line for line in f if place in line], [])
 
 
+if os.environ.get("MAS_MICROVM_FULL"):
+    @test("a hostile guest gets nowhere by the port of a directory but into that directory")
+    def test_a_hostile_guest_and_a_directory():
+        with tempfile.TemporaryDirectory(prefix="mas-hostile-", dir=os.path.dirname(os.path.realpath(MACHINE))) as place:
+            os.chmod(place, 0o755)
+            for name in ("work", "outside"):
+                os.makedirs(f"{place}/{name}")
+                os.chown(f"{place}/{name}", 4711, 4711)
+            with open(f"{place}/outside/secret", "w") as f:
+                f.write("secret")
+            hostile = Daemon("--create-ready-timeout", f"{BOOT_S}s", "--mounts-allow", f"{place}/work", runtime="microvm")
+            hostile.flags[hostile.flags.index("--microvm-dir") + 1] = machine_with(HOSTILE, "share", place)
+            with hostile:
+                body = {"mounts": [{"source": f"{place}/work", "target": "/mnt/work", "read_only": False}]}
+                threading.Thread(target=hostile.request, args=("POST", "/v1/sandboxes", body), kwargs={"timeout": BOOT_S}, daemon=True).start()
+                wait_for(lambda: "made" in os.listdir(f"{place}/work"), "what it may make is made", BOOT_S)
+                equal(hostile.run("echo", "well", runtime="local")["stdout"], "well\n")
+            equal(sorted(os.listdir(f"{place}/work")), ["link", "made"])
+            equal(os.listdir(f"{place}/outside"), ["secret"])
+            equal(sorted(x for x in os.listdir(place) if x not in ("tree", "machine")), ["outside", "work"])
+
+
 for mode in MODES if os.environ.get("MAS_MICROVM_FULL") else QUICK:
     @test(f"a hostile guest ({mode}) ends its own sandbox, and nothing of it is left")
     def test_a_hostile_guest_ends_its_own_sandbox(mode=mode):

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Directories of the host in virtual machines: the same as in local sandboxes, by another way (src/vmm/share.h).
 
-What a guest that keeps to no rule can say over the port is in tests/unit/test-share.c. MAS_MICROVM_DIR has what machines
+What a guest that keeps to no rule can say over the port is in tests/unit/test-share.c, and from a booted guest in
+test-microvm.py. MAS_MICROVM_DIR has what machines
 start from (scripts/microvm/machine.sh)."""
 import os
 import sys
