@@ -315,14 +315,16 @@ static void check_cluster(const struct config *c, struct config_problems *p)
         config_error(p, "cache_mode: pvc needs the kube runtime");
     check_requests(c, p);
     if (strcmp(c->stream_mode, "sidecar") == 0)
-        config_error(p, "stream_mode: sidecar needs the kube runtime");
+        config_error(p, "stream_mode: sidecar is not there yet: runners bring the output");
     if (c->pool.max && c->pool.min > c->pool.max)
         config_error(p, "warm_pool_min: %lld is more than warm_pool_max", (long long)c->pool.min);
-    static const char *const kube_only[] = {"cpu_request",           "mem_request",
-                                            "cache_pvc_size",        "cache_pvc_storage_class",
-                                            "cache_pvc_access_mode", "stream_sidecar_image",
-                                            "stream_endpoint",       "stream_events_dir",
-                                            "warm_control_namespace"};
+    static const char *const nowhere[] = {"stream_sidecar_image", "stream_endpoint",
+                                          "stream_events_dir", "warm_control_namespace"};
+    for (size_t i = 0; i < ELEMENTS(nowhere); i++)
+        if (config_origin(c, nowhere[i]) != ORIGIN_DEFAULT)
+            config_warn(p, "%s has no effect yet", nowhere[i]);
+    static const char *const kube_only[] = {"cpu_request", "mem_request", "cache_pvc_size",
+                                            "cache_pvc_storage_class", "cache_pvc_access_mode"};
     for (size_t i = 0; i < ELEMENTS(kube_only) && !kube; i++)
         if (config_origin(c, kube_only[i]) != ORIGIN_DEFAULT)
             config_warn(p, "%s has no effect on runtime '%s'", kube_only[i], c->runtime);

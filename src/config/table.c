@@ -426,16 +426,16 @@ const struct config_key config_keys[] = {
     BOOL(warm_pool_autosize, pool.autosize, "false", "keep as many sandboxes ready as were created in the last minute"),
     INT(warm_pool_min, pool.min, "0", 0, 10000, "least number of sandboxes that are kept ready with warm_pool_autosize"),
     INT(warm_pool_max, pool.max, "0", 0, 10000, "most sandboxes that are kept ready with warm_pool_autosize; 0 means 10"),
-    STRING(warm_control_namespace, warm_control_namespace, "sbx-warm-control", "kube runtime only"),
+    STRING(warm_control_namespace, warm_control_namespace, "sbx-warm-control", "no effect yet"),
     CORES(cpu_request, kube.cpu_request_millicores, "0", "what a pod asks its node for; 0: its limit, which it is never more than"),
     SIZE(mem_request, kube.memory_request_bytes, "0", 0, 1024 * TIB, "the same of memory"),
     CORES(cpu_limit, cpu_limit_millicores, "0", "another way to say default_cpu_cores"),
     SIZE(mem_limit, mem_limit, "0", 0, 1024 * TIB, "another way to say default_memory_mb, in bytes or Mi"),
     CHOICE(stream_mode, stream_mode, "control-plane", "control-plane|sidecar",
-           "what collects output; sidecar needs the kube runtime"),
-    STRING(stream_sidecar_image, stream_sidecar_image, NULL, "kube runtime only"),
-    STRING(stream_endpoint, stream_endpoint, NULL, "kube runtime only"),
-    STRING(stream_events_dir, stream_events_dir, "/sbx-events", "kube runtime only"),
+           "what collects output; sidecar is not there yet"),
+    STRING(stream_sidecar_image, stream_sidecar_image, NULL, "of stream_mode sidecar; no effect yet"),
+    STRING(stream_endpoint, stream_endpoint, NULL, "of stream_mode sidecar; no effect yet"),
+    STRING(stream_events_dir, stream_events_dir, "/sbx-events", "of stream_mode sidecar; no effect yet"),
 };
 /* clang-format on */
 

@@ -354,7 +354,7 @@ static void test_checks(void)
         {"cache_mode: pvc", "cache_mode: pvc"},
         {"cache_mode: hostpath", "not under mounts.allow"},
         {"cache_mode: hostpath\nmounts_allow: [/va]", "not under mounts.allow"},
-        {"stream_mode: sidecar", "stream_mode: sidecar"},
+        {"stream_mode: sidecar", "stream_mode: sidecar is not there yet"},
         {"warm_pool_min: 3\nwarm_pool_max: 2", "warm_pool_min: 3 is more than warm_pool_max"},
         {"default_memory_mb: 9\nmax_memory_mb: 8", "default_memory_mb (9) is over max_memory_mb"},
         {"default_disk_mb: 9\nmax_disk_mb: 8", "default_disk_mb (9) is over max_disk_mb (8)"},
