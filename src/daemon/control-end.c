@@ -54,7 +54,7 @@ static void on_last_checkpoint(void *data, const struct checkpoint *c, const str
 }
 
 /* What has happened until now is signed while the warden is there to sign it. */
-static void on_manager_closed(void *data)
+static void on_cluster_left(void *data)
 {
     struct control *k = data;
     struct audit_record stop = {.kind = "stop"};
@@ -65,6 +65,12 @@ static void on_manager_closed(void *data)
         close_rest(k);
 }
 
+static void on_manager_closed(void *data)
+{
+    struct control *k = data;
+    cluster_leave(k->host.cluster, on_cluster_left, k);
+}
+
 void control_end(void *data)
 {
     struct control *k = data;
@@ -73,6 +79,7 @@ void control_end(void *data)
     k->deleting = true;
     loop_timer_stop(&k->drain_timer);
     mcp_close(k->mcp);
+    cluster_leave(k->host.cluster, NULL, NULL); /* while the sandboxes are deleted */
     manager_close(k->manager, on_manager_closed, k);
 }
 

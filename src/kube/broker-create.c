@@ -139,13 +139,21 @@ static void on_posted(void *data, const struct kube_answer *answer)
                     r->message);
 }
 
+static json_t *task_manifest(const struct broker_task *t)
+{
+    return t->manifest ? t->manifest(t) : kube_manifest(t->object, t->broker->o.ceiling, &t->order);
+}
+
 static void create_next(struct broker_task *t)
 {
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
     _cleanup_json_ json_t *object = NULL;
-    while (t->object < _KUBE_OBJECT_MAX &&
-           !(object = kube_manifest(t->object, t->broker->o.ceiling, &t->order)))
+    while (t->object < _KUBE_OBJECT_MAX && !(object = task_manifest(t)))
         t->object++;
+    if (!object && t->on_made) {
+        t->on_made(t);
+        return;
+    }
     if (!object) {
         task_finish(t, NULL);
         return;

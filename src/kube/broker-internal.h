@@ -13,6 +13,7 @@
 #include "kube/status.h"
 #include "loop/loop.h"
 #include "proto/kube.h"
+#include "proto/witness.h"
 
 #define BROKER_TASKS_MAX    256
 #define BROKER_CARRIERS_MAX 1024 /* a socket, a TLS session and up to two buffers each */
@@ -51,6 +52,11 @@ struct broker_task {
     /* of what is written to an object, and read of it */
     uint64_t generation;
     int answer_fd; /* goes with the answer; -1: none */
+    /* of a proof, which makes other objects than a create and goes on with them (broker-prove.c) */
+    json_t *(*manifest)(const struct broker_task *t); /* of t->object; NULL: a sandbox's */
+    void (*on_made)(struct broker_task *t);           /* in place of the answer; NULL */
+    bool fencing;                                     /* the policy is being posted, or is there */
+    char address[WITNESS_ADDRESS_SIZE];
     /* of an answer that was forbidden, and of a probe */
     unsigned question;
     struct kube_result forbidden;
@@ -79,6 +85,9 @@ void task_start_delete(struct broker_task *t);
 void task_start_probe(struct broker_task *t);
 void task_start_list(struct broker_task *t);
 void task_start_annotate(struct broker_task *t);
+void task_start_prove(struct broker_task *t);
+/* Ends the proof whose witness or caller has this id, because the pod is to be deleted. */
+void tasks_give_up_proof(struct kube_broker *b, const char *id);
 /* Has a pod that is known these user ids? */
 bool broker_knows_slot(const struct kube_broker *b, uint32_t slot);
 /* Finds out which of its meanings a 403 to a create has, and fails it with that; or, where waiting

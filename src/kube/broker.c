@@ -157,6 +157,8 @@ void task_finish(struct broker_task *t, const struct error *err)
         snprintf(r.message, sizeof(r.message), "%s", err->message);
     } else if (t->order.op == KUBE_PROBE) {
         snprintf(r.message, sizeof(r.message), "%s", t->version);
+    } else if (t->order.op == KUBE_PROVE) {
+        snprintf(r.message, sizeof(r.message), "%s", t->address);
     }
     broker_send(t->broker, &r, fd_steal(&t->answer_fd));
     task_free(t);
@@ -440,9 +442,12 @@ static void take_order(struct kube_broker *b, const struct kube_order *o)
     case KUBE_CREATE:
         return start_task(b, o, task_start_create);
     case KUBE_DELETE:
+        tasks_give_up_proof(b, o->id);
         return start_task(b, o, task_start_delete);
     case KUBE_LIST:
         return start_task(b, o, task_start_list);
+    case KUBE_PROVE:
+        return start_task(b, o, task_start_prove);
     case KUBE_CONNECT:
         return carrier_start(b, o);
     case KUBE_TAKE:

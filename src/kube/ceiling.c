@@ -260,7 +260,8 @@ int kube_ceiling_check(const struct kube_ceiling *c, const struct kube_order *o,
 {
     if (!kube_order_is_valid(o))
         return error_set(err, ERROR_INVALID, 0, "this is no order");
-    if (o->id[0] && strlen(c->prefix) + strlen(o->id) > 63)
+    size_t suffix = o->op == KUBE_PROVE ? sizeof(KUBE_CALLER_SUFFIX) - 1 : 0;
+    if (o->id[0] && strlen(c->prefix) + strlen(o->id) + suffix > 63)
         return error_set(err, ERROR_INVALID, 0, "'%s%s' is too long for a namespace", c->prefix,
                          o->id);
     return o->op == KUBE_CREATE ? check_create(c, o, err) : 0;

@@ -94,7 +94,8 @@ bool kube_order_is_valid(const struct kube_order *o)
         strnlen(o->spec, sizeof(o->spec)) == sizeof(o->spec))
         return false;
     bool names_one = o->op != KUBE_PROBE && o->op != KUBE_LIST;
-    if (names_one && !kube_label_is_valid(o->id, KUBE_ID_SIZE - 1))
+    unsigned suffix = o->op == KUBE_PROVE ? sizeof(KUBE_CALLER_SUFFIX) - 1 : 0;
+    if (names_one && !kube_label_is_valid(o->id, KUBE_ID_SIZE - 1 - suffix))
         return false;
     return o->op != KUBE_CREATE || has_valid_create(o);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mas-link: options, then the link or one connection through it (pod/link.h). */
+/* mas-link: options, then the link or one connection through it (pod/link.h), or an end of the
+ * proof that policies are enforced (pod/reach.h). */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -11,12 +12,15 @@
 
 #include "base/log.h"
 #include "pod/link.h"
+#include "pod/reach.h"
 
 #define EXIT_USAGE 2
 
 static const char help[] =
     "mas-link --listen SOCKET [--door SOCKET] [--direct PORT --peer FINGERPRINT]\n"
     "mas-link --attach [--door SOCKET]\n"
+    "mas-link --witness\n"
+    "mas-link --until-open ADDRESS | --until-closed ADDRESS\n"
     "The way into a sandbox that is a pod: takes the runner's channel once, and hands every\n"
     "connection of the control plane over to it. Runs in a container of its own.\n"
     "  --listen SOCKET   where the runner connects, once; in a directory that both containers have\n"
@@ -25,6 +29,9 @@ static const char help[] =
     "  --attach          connect standard input and output to the runner\n"
     "  --door SOCKET     where --attach finds the link (" LINK_DOOR ");\n"
     "                    in a directory that only the link's container has\n"
+    "  --witness         answer connections, as the pod that no walled pod may reach\n"
+    "  --until-open ADDRESS     wait until the witness there answers\n"
+    "  --until-closed ADDRESS   wait until it cannot be reached\n"
     "  --help, --version\n";
 
 /* As the first process of a container it has no default actions: without this, ending the pod
@@ -47,14 +54,20 @@ static void link_protect(void)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"listen", required_argument, NULL, 'l'}, {"attach", no_argument, NULL, 'a'},
-        {"door", required_argument, NULL, 'd'},   {"direct", required_argument, NULL, 'p'},
-        {"peer", required_argument, NULL, 'k'},   {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},      {0}};
+    static const struct option options[] = {{"listen", required_argument, NULL, 'l'},
+                                            {"attach", no_argument, NULL, 'a'},
+                                            {"door", required_argument, NULL, 'd'},
+                                            {"direct", required_argument, NULL, 'p'},
+                                            {"peer", required_argument, NULL, 'k'},
+                                            {"witness", no_argument, NULL, 'w'},
+                                            {"until-open", required_argument, NULL, 'o'},
+                                            {"until-closed", required_argument, NULL, 'c'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'v'},
+                                            {0}};
     struct link_options o = {.door_path = LINK_DOOR};
-    const char *what = "";
-    bool attach = false;
+    const char *what = "", *open = NULL, *closed = NULL;
+    bool attach = false, witness = false;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (c == 'l')
             o.channel_path = optarg;
@@ -66,6 +79,12 @@ int main(int argc, char **argv)
             o.port = optarg;
         else if (c == 'k')
             o.peer = optarg;
+        else if (c == 'w')
+            witness = true;
+        else if (c == 'o')
+            open = optarg;
+        else if (c == 'c')
+            closed = optarg;
         else if (c == 'v')
             return puts("mas-link " MAS_VERSION) < 0;
         else {
@@ -73,14 +92,18 @@ int main(int argc, char **argv)
             return c == 'h' ? EXIT_SUCCESS : EXIT_USAGE;
         }
     }
-    if (optind < argc || attach == (o.channel_path != NULL) || !o.port != !o.peer ||
-        (attach && o.port)) {
+    int ways = attach + witness + (o.channel_path != NULL) + (open != NULL) + (closed != NULL);
+    if (optind < argc || ways != 1 || !o.port != !o.peer || (o.port && !o.channel_path)) {
         fputs(help, stderr);
         return EXIT_USAGE;
     }
     log_setup("mas-link", LOG_INFO, false);
     link_protect();
-    int r = attach ? link_attach(o.door_path, &what) : link_serve(&o, &what);
+    if (open || closed)
+        return open ? reach_until_open(open) : reach_until_closed(closed);
+    int r = witness  ? reach_serve(&what)
+            : attach ? link_attach(o.door_path, &what)
+                     : link_serve(&o, &what);
     if (r == 0)
         return EXIT_SUCCESS;
     log_error("cannot go on step=\"%s\" error=\"%s\"", what, strerror(-r));

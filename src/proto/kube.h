@@ -20,14 +20,15 @@
 
 #include "proto/net.h"
 
-#define KUBE_VERSION      1
-#define KUBE_UID          64219
-#define KUBE_ID_SIZE      60 /* a sandbox's id without the prefix, with NUL: 63 with "sbx-" */
-#define KUBE_IMAGE_SIZE   256
-#define KUBE_NAME_SIZE    64 /* of a class, an owner */
-#define KUBE_SPEC_SIZE    32768
-#define KUBE_QUANTITY_MAX (1ull << 50)
-#define KUBE_SLOT_ANY     UINT32_MAX /* the broker takes user ids that no other pod has */
+#define KUBE_VERSION       1
+#define KUBE_UID           64219
+#define KUBE_ID_SIZE       60 /* a sandbox's id without the prefix, with NUL: 63 with "sbx-" */
+#define KUBE_IMAGE_SIZE    256
+#define KUBE_NAME_SIZE     64 /* of a class, an owner */
+#define KUBE_SPEC_SIZE     32768
+#define KUBE_QUANTITY_MAX  (1ull << 50)
+#define KUBE_CALLER_SUFFIX "-c"
+#define KUBE_SLOT_ANY      UINT32_MAX /* the broker takes user ids that no other pod has */
 
 enum kube_op {
     KUBE_PROBE = 1, /* is the cluster there, which version, may we do what we must */
@@ -41,6 +42,9 @@ enum kube_op {
     KUBE_MARK,      /* what became of it, written to its objects: last_exec_s, and, where spec is
                        not "", owner and spec */
     KUBE_READ,      /* answered with a stream that has the text of spec, and then ends */
+    KUBE_PROVE, /* does the cluster enforce network policies: shown by two pods, of which the one
+                   with this id stays, as the witness, and the other has KUBE_CALLER_SUFFIX. The
+                   answer's message is the witness's address */
     _KUBE_OP_MAX,
 };
 

@@ -44,6 +44,7 @@ static const char *const mechanism_names[] = {
     [MECHANISM_VM] = "virtual machine",
     [MECHANISM_NFTABLES] = "nftables",
     [MECHANISM_CLAIM] = "volume claim",
+    [MECHANISM_NETWORK_POLICY] = "NetworkPolicy, tried from inside",
 };
 static_assert(sizeof(mechanism_names) / sizeof(mechanism_names[0]) == _MECHANISM_MAX,
               "a name for every mechanism");

@@ -87,6 +87,7 @@ enum mechanism {
     MECHANISM_VM,         /* a machine of the sandbox's own, with a kernel of its own */
     MECHANISM_NFTABLES,   /* a network by address, through mas-net */
     MECHANISM_CLAIM,      /* volumes of a cluster, each no larger than was ordered */
+    MECHANISM_NETWORK_POLICY, /* a cluster's, tried from inside */
     _MECHANISM_MAX,
 };
 

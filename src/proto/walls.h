@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a command of a sandbox finds of its walls, where the one who asks has not built them: a
  * cluster has. The runner's builtin of this name prints one record, as a command with no more
- * rights than any other; its arguments are the places that are to be looked at. */
+ * rights than any other; its arguments are the address of a witness (proto/witness.h) that is to be
+ * tried, or "", and the places that are to be looked at. */
 #pragma once
 
 #include <stdint.h>
 
 #define WALLS_BUILTIN    "walls"
-#define WALLS_VERSION    2
+#define WALLS_VERSION    3
 #define WALLS_PLACES_MAX 8
 
 struct walls_place {
@@ -31,5 +32,7 @@ struct walls {
     uint32_t own_processes; /* its process ids are not the host's: the runner is the first */
     uint32_t n_places;
     uint32_t own_filter; /* the filter of sandboxes is on, besides what the cluster put on */
+    uint32_t witness;    /* enum witness_answer */
+    uint32_t reserved;
     struct walls_place places[WALLS_PLACES_MAX];
 };

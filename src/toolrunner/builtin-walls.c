@@ -21,10 +21,12 @@
 #include "base/landlock.h"
 #include "base/strbuf.h"
 #include "proto/walls.h"
+#include "proto/witness.h"
 #include "toolrunner/builtin-io.h"
 #include "toolrunner/builtin.h"
 
 #define FILE_MAX     65536
+#define WITNESS_MS   500          /* a pod that may be reached answers within a few */
 #define V1_UNLIMITED (1ull << 62) /* cgroup v1 rounds the largest number down to a page */
 
 /* The numbers that a file begins with; "max" and what is not there are 0. Returns how many. */
@@ -110,7 +112,8 @@ int builtin_walls(int argc, char **argv)
     w.own_processes = getppid() == 1;
     w.own_filter = has_own_filter();
     w.processes = getrlimit(RLIMIT_NPROC, &processes) == 0 ? processes.rlim_cur : UINT64_MAX;
-    for (int i = 1; i < argc && w.n_places < WALLS_PLACES_MAX; i++)
+    w.witness = argc > 1 && *argv[1] ? witness_try(argv[1], false, WITNESS_MS) : WITNESS_UNKNOWN;
+    for (int i = 2; i < argc && w.n_places < WALLS_PLACES_MAX; i++)
         read_place(argv[i], &w.places[w.n_places++]);
     return fd_write_all(STDOUT_FILENO, &w, sizeof(w)) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

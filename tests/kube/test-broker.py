@@ -22,6 +22,7 @@ SPACES = "/api/v1/namespaces"
 ROLE = COLLECTIONS["ClusterRole"] + "/mas-kube"
 GUARD = COLLECTIONS["ConfigMap"] + "/mas-kube"
 MERGE = "application/merge-patch+json"
+POLICIES = "/apis/networking.k8s.io/v1/namespaces"
 
 
 def pods_of(space):
@@ -574,6 +575,52 @@ def set_status(space, status):
 def terminated(reason, code):
     return {"containerStatuses": [{"name": "sandbox", "image": IMAGE, "imageID": "", "ready": False, "restartCount": 0,
                                    "state": {"terminated": {"reason": reason, "exitCode": code}}}]}
+
+
+def ended(code, name):
+    return [{"name": name, "image": IMAGE, "imageID": "", "ready": False, "restartCount": 0,
+             "state": {"terminated": {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}}}]
+
+
+def prove(b, name, free, fenced):
+    """Plays the two pods of a proof; returns its answer and whether there was a policy before the second code."""
+    tag = b.send(order(PROVE, name))
+    witness, caller = f"sbx-{name}", f"sbx-{name}-c"
+    wait_for(lambda: cluster.get(pods_of(witness) + "/sandbox"), lambda: f"the witness: {b.log()}")
+    equal(cluster.get(f"{POLICIES}/{witness}/networkpolicies/sandbox"), None, "the witness has no policy")
+    set_status(witness, {"phase": "Running", "podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}]})
+    wait_for(lambda: cluster.get(pods_of(caller) + "/sandbox"), lambda: f"the caller: {b.log()}")
+    spec = cluster.get(pods_of(caller) + "/sandbox")["spec"]
+    equal([c["command"] for c in spec["initContainers"] + spec["containers"]],
+          [["/mas-link", "--until-open", "10.1.2.3"], ["/mas-link", "--until-closed", "10.1.2.3"]], spec)
+    equal(cluster.get(f"{POLICIES}/{caller}/networkpolicies/sandbox"), None, "it begins without a policy")
+    set_status(caller, {"phase": "Pending", "initContainerStatuses": ended(free, "free")})
+    if free == 0:
+        wait_for(lambda: cluster.get(f"{POLICIES}/{caller}/networkpolicies/sandbox"), lambda: f"the policy: {b.log()}")
+        equal(cluster.get(f"{POLICIES}/{caller}/networkpolicies/sandbox")["spec"],
+              {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}, "nothing is allowed")
+        set_status(caller, {"phase": "Failed" if fenced else "Succeeded", "containerStatuses": ended(fenced, "sandbox")})
+    return b.answer(tag)
+
+
+@case("the proof that policies are enforced: the same way is open without one and closed with it")
+def proof():
+    with broker() as b:
+        r = prove(b, "wall-1", 0, 0)
+        equal((r.error, r.text), (0, "10.1.2.3"), r)
+        r = prove(b, "wall-2", 0, 4)
+        check(r.error and "does not enforce NetworkPolicies" in r.text, r)
+        r = prove(b, "wall-3", 3, 0)
+        check(r.error and "even without a network policy" in r.text, r)
+        tag = b.send(order(PROVE, "wall-4"))
+        wait_for(lambda: cluster.get(pods_of("sbx-wall-4") + "/sandbox"), "the witness")
+        b.do(order(DELETE, "wall-4"))
+        r = b.answer(tag)
+        check(r.error == CONFLICT and "given up" in r.text, r)
+        b.do(order(CREATE, "taken"))
+        r = b.ask(order(PROVE, "taken"))
+        check(r.error == CONFLICT and cluster.get(pods_of("sbx-taken") + "/sandbox"), f"a sandbox is no witness: {r}")
+        equal(b.ask(order(PROVE, "x" * 58)).error, INVALID, "there is no room for the second name")
 
 
 @case("what becomes of a pod is told with its reason")

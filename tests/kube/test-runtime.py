@@ -22,9 +22,10 @@ d = Daemon(*FLAGS, "--kube-uid-first", "100000", "--kill-grace", "1s").start()
 
 
 def spaces():
-    """Namespaces of sandboxes, to those that are being deleted."""
+    """Namespaces of sandboxes, and whether they are being deleted; without those that try the network (test-network.py)."""
     return {s["metadata"]["name"]: bool(s["metadata"].get("deletionTimestamp"))
-            for s in cluster.get("/api/v1/namespaces")["items"] if s["metadata"]["name"].startswith("sbx-")}
+            for s in cluster.get("/api/v1/namespaces")["items"]
+            if s["metadata"]["name"].startswith("sbx-") and not s["metadata"]["name"].startswith("sbx-wall-")}
 
 
 def pod_of(sandbox):
@@ -48,6 +49,7 @@ def nothing_left():
 @test("the runtime says what it can do, and refuses what no pod can be by name")
 def refusals():
     wait_for(lambda: runtime_report(d)["available"], lambda: f"the cluster is there: {runtime_report(d)}\n{d.log_text()}")
+    wait_for(lambda: "does not enforce NetworkPolicies" in runtime_report(d)["why"], lambda: f"{runtime_report(d)}\n{d.log_text()}")
     report = runtime_report(d)
     check(report["version"].startswith("Kubernetes v1."), report)
     for spec, words in (({"accept_weaker": []}, "network cannot be enforced in a pod"),

@@ -30,7 +30,7 @@ static void ask(int fd, uint64_t generation)
 {
     n_answers = 0;
     answered = false;
-    walls_ask(&loop, fd, generation, on_walls, NULL);
+    walls_ask(&loop, fd, generation, "", on_walls, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
 }
 
@@ -99,7 +99,7 @@ static void check_no_runner(void)
     close(pair[1]);
     assert(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
     n_answers = 0;
-    walls_cancel(walls_ask(&loop, pair[0], 1, on_walls, NULL));
+    walls_cancel(walls_ask(&loop, pair[0], 1, "", on_walls, NULL));
     close(pair[1]);
     uv_run(&loop, UV_RUN_DEFAULT);
     ok(n_answers == 0, "one that is given up does not answer");

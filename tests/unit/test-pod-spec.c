@@ -16,10 +16,16 @@
 
 #define MIB (1ull << 20)
 
+/* A cluster without an enforcer of policies; and the same where the operator accepts that. */
+static const struct proof_report failed = {.state = PROOF_FAILED, .why = "network is not enforced"};
+static const struct proof_report given = {.state = PROOF_GIVEN, .witness = "10.0.0.1"};
+static const struct pod_network unwalled = {.proof = &failed};
+static const struct pod_network accepted = {.proof = &failed, .unproven = true};
+
 static bool refuses(const struct spec *s, const char *image, bool unproven, const char *word)
 {
     struct error err = {0};
-    bool refused = pod_spec_check(s, image, unproven, &err) < 0;
+    bool refused = pod_spec_check(s, image, unproven ? &accepted : &unwalled, &err) < 0;
     printf("# %s\n", err.message);
     return refused && strstr(err.message, word);
 }
@@ -28,7 +34,7 @@ static bool claims_without(const struct spec *s, const struct walls *w, const ch
 {
     struct error err = {0};
     struct effective e;
-    bool refused = pod_walls_fill(s, w, "kube", &e, &err) < 0;
+    bool refused = pod_walls_fill(s, w, &accepted, "kube", &e, &err) < 0;
     printf("# %s\n", err.message);
     return refused && strstr(err.message, word);
 }
@@ -81,15 +87,15 @@ static void check_refused(void)
     struct spec s = {.accept_weaker = {[WALL_NETWORK] = true}};
     struct error err = {0};
     char id[KUBE_ID_SIZE], long_id[KUBE_ID_SIZE + 8];
-    ok(pod_spec_check(&s, "image", false, &err) == 0, "a plain one: %s", err.message);
+    ok(pod_spec_check(&s, "image", &unwalled, &err) == 0, "a plain one: %s", err.message);
     ok(refuses(&s, NULL, false, "kube_image"), "no image");
     s.asked[WALL_IO] = true;
     ok(refuses(&s, "image", false, "io"), "a limit that no pod has");
     s.accept_weaker[WALL_IO] = true;
-    ok(pod_spec_check(&s, "image", false, &err) == 0, "unless weaker is accepted");
+    ok(pod_spec_check(&s, "image", &unwalled, &err) == 0, "unless weaker is accepted");
     s.accept_weaker[WALL_NETWORK] = false;
     ok(refuses(&s, "image", false, "network"), "a network that is not proven");
-    ok(pod_spec_check(&s, "image", true, &err) == 0, "unless the operator accepts it");
+    ok(pod_spec_check(&s, "image", &accepted, &err) == 0, "unless the operator accepts it");
     s.asked[WALL_DISK] = true;
     s.limits.disk_bytes = MIB;
     ok(refuses(&s, "image", true, "8 MiB"), "a disk that is too small");
@@ -129,7 +135,8 @@ static void check_lacks(void)
         w.gid = c->gid ? 0 : w.gid;
         w.landlock_abi = c->landlock_abi ? 0 : w.landlock_abi;
         w.own_processes = c->own_processes ? 0 : w.own_processes;
-        ok(pod_walls_fill(&s, &w, "kube", &e, &err) < 0 && err.code == ERROR_UNENFORCEABLE,
+        ok(pod_walls_fill(&s, &w, &accepted, "kube", &e, &err) < 0 &&
+               err.code == ERROR_UNENFORCEABLE,
            "%s: %s", cases[i].what, err.message);
     }
 }
@@ -141,24 +148,55 @@ static void check_limits(void)
     struct walls w = walls_of(&s);
     struct effective e;
     struct error err = {0};
-    ok(pod_walls_fill(&s, &w, "kube", &e, &err) == 0 && e.limits.memory_bytes == 64 * MIB &&
-           e.limits.processes == 20 && e.limits.disk_bytes <= 16 * MIB && e.disk_in_memory,
+    ok(pod_walls_fill(&s, &w, &accepted, "kube", &e, &err) == 0 &&
+           e.limits.memory_bytes == 64 * MIB && e.limits.processes == 20 &&
+           e.limits.disk_bytes <= 16 * MIB && e.disk_in_memory,
        "limits that hold: %s", err.message);
     ok(strcmp(e.by[WALL_MEMORY], "cgroup v2") == 0 && !e.by[WALL_NETWORK] && !e.by[WALL_IO],
        "by what, and what none enforces");
     w.memory_bytes++;
     ok(claims_without(&s, &w, "memory"), "more memory than was ordered");
     s.accept_weaker[WALL_MEMORY] = true;
-    ok(pod_walls_fill(&s, &w, "kube", &e, &err) == 0 && !e.by[WALL_MEMORY] &&
+    ok(pod_walls_fill(&s, &w, &accepted, "kube", &e, &err) == 0 && !e.by[WALL_MEMORY] &&
            !e.limits.memory_bytes,
        "is not claimed");
     w.places[PLACE_TMP].is_mount = 0;
     ok(claims_without(&s, &w, "disk"), "a place that is the root's");
     struct effective expected;
-    pod_walls_expect(&expected, "kube", 1);
+    pod_walls_expect(&expected, &failed, "kube", 1);
     ok(strcmp(expected.by[WALL_CPU], "cgroup v1") == 0 && expected.by[WALL_DISK] &&
            expected.by[WALL_PROCESSES] && !expected.by[WALL_NETWORK],
        "what may be expected before there is a pod");
+}
+
+static void check_network(void)
+{
+    static const struct {
+        const char *what;
+        const struct proof_report *proof;
+        uint32_t witness;
+        bool adopted, weaker, used, claimed;
+    } cases[] = {
+        {"proven and closed", &given, WITNESS_CLOSED, false, false, true, true},
+        {"proven and reached", &given, WITNESS_REACHED, false, false, false, false},
+        {"proven and not tried", &given, WITNESS_UNKNOWN, false, false, false, false},
+        {"closed, but of no proof", &failed, WITNESS_CLOSED, false, false, false, false},
+        {"reached, where that is accepted", &given, WITNESS_REACHED, false, true, true, false},
+        {"taken over and closed", &given, WITNESS_CLOSED, true, false, true, true},
+        {"taken over and not to be tried", &failed, WITNESS_UNKNOWN, true, false, true, false},
+        {"taken over and reached", &given, WITNESS_REACHED, true, false, false, false},
+    };
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        struct spec s = {.accept_weaker = {[WALL_NETWORK] = cases[i].weaker}};
+        struct walls w = walls_of(&s);
+        struct pod_network n = {.proof = cases[i].proof, .adopted = cases[i].adopted};
+        struct effective e = {0};
+        struct error err = {0};
+        w.witness = cases[i].witness;
+        bool used = pod_walls_fill(&s, &w, &n, "kube", &e, &err) == 0;
+        ok(used == cases[i].used && (!used || !e.by[WALL_NETWORK] == !cases[i].claimed),
+           "the network, %s: %s", cases[i].what, err.message);
+    }
 }
 
 int main(void)
@@ -167,5 +205,6 @@ int main(void)
     check_refused();
     check_lacks();
     check_limits();
+    check_network();
     return tap_done();
 }

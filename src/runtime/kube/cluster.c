@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "loop/loop.h"
+#include "runtime/kube/proof.h"
 #include "runtime/kube/rebuild.h"
 
 #define LIST_AGAIN_MS  500
@@ -40,6 +41,7 @@ struct cluster {
     struct list pending;
     struct map *holders; /* struct holder by id */
     struct cluster_report report;
+    struct proof *proof;
     struct loop_timer list_timer, probe_timer;
     uint32_t epoch; /* 0: not known */
     uint64_t next_tag;
@@ -245,6 +247,8 @@ static void on_probed(void *data, const struct kube_reply *reply, int fd)
                  r->available ? r->version : r->why);
     if (reply->error)
         loop_timer_start(&c->probe_timer, PROBE_AGAIN_MS);
+    else
+        proof_begin(c->proof);
 }
 
 static void cluster_probe(void *data)
@@ -267,6 +271,19 @@ void cluster_note_cgroup(struct cluster *c, uint32_t version)
 uint32_t cluster_cgroup(const struct cluster *c)
 {
     return c->cgroup ? c->cgroup : 2;
+}
+
+const struct proof_report *cluster_proven(const struct cluster *c)
+{
+    return proof_report(c->proof);
+}
+
+void cluster_leave(struct cluster *c, void (*cb)(void *data), void *data)
+{
+    if (c)
+        proof_end(c->proof, cb, data);
+    else if (cb)
+        cb(data);
 }
 
 /* --- receiving */
@@ -360,8 +377,9 @@ struct cluster *cluster_new(const struct cluster_options *options)
         abort(); /* it is a socket */
     loop_timer_init(&c->list_timer, options->loop, cluster_list, c);
     loop_timer_init(&c->probe_timer, options->loop, cluster_probe, c);
-    c->n_open = 3;
+    c->n_open = 4;
     c->rebuild = rebuild_new(c);
+    c->proof = proof_new(c);
     return c;
 }
 
@@ -402,6 +420,7 @@ void cluster_close(struct cluster *c)
     uv_close((uv_handle_t *)&c->poll, on_poll_closed);
     loop_timer_close(&c->list_timer, on_part_closed, c);
     loop_timer_close(&c->probe_timer, on_part_closed, c);
+    proof_close(steal_ptr(c->proof), on_part_closed, c);
 }
 
 const struct cluster_options *cluster_options(const struct cluster *c)

@@ -84,3 +84,8 @@ const struct cluster_report *cluster_probed(const struct cluster *c);
  * which is all that kubelets take by default. */
 void cluster_note_cgroup(struct cluster *c, uint32_t version);
 uint32_t cluster_cgroup(const struct cluster *c);
+/* And whether its network policies count (runtime/kube/proof.h). */
+const struct proof_report *cluster_proven(const struct cluster *c);
+/* Deletes what this control plane has in the cluster besides sandboxes, at its end. As proof_end();
+ * c may be NULL. */
+void cluster_leave(struct cluster *c, void (*cb)(void *data), void *data);

@@ -31,6 +31,7 @@
 #include "loop/loop.h"
 #include "runtime/kube/cluster.h"
 #include "runtime/kube/pod-spec.h"
+#include "runtime/kube/proof.h"
 #include "runtime/kube/walls.h"
 #include "runtime/runtime.h"
 
@@ -42,6 +43,8 @@
 #define FIRST_GENERATION 1
 #define MARK_SOON_MS     1000
 #define MARK_EVERY_MS    30000 /* at most: commands start far more often than this is of interest */
+#define PROOF_TRIES      100 /* so often it is looked whether policies are proven to be enforced */
+#define WITNESS_TRIES    20  /* and so often a pod looks anew while its policy does not hold yet */
 
 enum pod_step {
     POD_MAKING,
@@ -68,6 +71,8 @@ struct runtime_instance {
     bool looked;   /* its walls were found good */
     bool left;     /* nothing is told any more: the sandbox knows of its end */
     bool asked;    /* a connection is being made */
+    bool adopted;
+    unsigned proof_tries, witness_tries;
     struct effective effective;
     struct error failure;   /* why it did not start */
     struct kube_reply told; /* the last of its pod */
@@ -229,6 +234,29 @@ static void on_start_late(void *data)
 
 /* --- connections */
 
+static struct pod_network network_of(const struct cluster *c, bool adopted)
+{
+    return (struct pod_network){.proof = cluster_proven(c),
+                                .unproven = cluster_options(c)->unproven_network,
+                                .adopted = adopted};
+}
+
+/* A pod whose network wall has to hold is looked at when it is known whether any does. */
+static bool waits_for_proof(struct runtime_instance *in)
+{
+    struct pod_network n = network_of(in->cluster, in->adopted);
+    return !in->looked && n.proof->state == PROOF_PENDING &&
+           pod_needs_network_wall(&in->spec, &n) && in->proof_tries++ < PROOF_TRIES;
+}
+
+/* A cluster may be late with its enforcement, which harms nothing as long as no command has run. */
+static bool wall_may_come(struct runtime_instance *in, const struct walls *walls,
+                          const struct pod_network *n)
+{
+    return walls->witness == WITNESS_REACHED && !in->adopted &&
+           pod_needs_network_wall(&in->spec, n) && in->witness_tries++ < WITNESS_TRIES;
+}
+
 static void on_runner_walls(void *data, const struct walls *walls, const char *why)
 {
     struct runtime_instance *in = data;
@@ -240,7 +268,12 @@ static void on_runner_walls(void *data, const struct walls *walls, const char *w
         wait_then(in, TRY_AGAIN_MS, pod_connect);
         return;
     }
-    if (pod_walls_fill(&in->spec, walls, in->ops->name, &in->effective, &err) < 0) {
+    struct pod_network n = network_of(in->cluster, in->adopted);
+    if (wall_may_come(in, walls, &n)) {
+        wait_then(in, TRY_AGAIN_MS, pod_connect);
+        return;
+    }
+    if (pod_walls_fill(&in->spec, walls, &n, in->ops->name, &in->effective, &err) < 0) {
         fail_start(in, err.code, err.message);
         return;
     }
@@ -258,7 +291,8 @@ static void use_connection(struct runtime_instance *in, int fd)
     }
     if (!in->looked) {
         in->step = POD_LOOKING;
-        in->question = walls_ask(o->loop, fd, in->generation, on_runner_walls, in);
+        in->question = walls_ask(o->loop, fd, in->generation, cluster_proven(in->cluster)->witness,
+                                 on_runner_walls, in);
         return;
     }
     loop_timer_stop(&in->late);
@@ -331,6 +365,10 @@ static void pod_connect(void *data)
     struct runtime_instance *in = data;
     if (in->asked || (in->step != POD_CONNECTING && in->step != POD_RUNNING))
         return;
+    if (waits_for_proof(in)) {
+        wait_then(in, TRY_AGAIN_MS, pod_connect);
+        return;
+    }
     in->asked = true;
     loop_timer_stop(&in->timer);
     cluster_ask(in->cluster, KUBE_CONNECT, in->id, on_pod_connected, weak_ref(&in->weak, in));
@@ -614,7 +652,8 @@ static int kube_check(const struct runtime_ops *ops, const struct runtime_host *
     if (r->known && !r->available)
         return error_set(err, ERROR_UNAVAILABLE, 0, "runtime '%s': %s", ops->name, r->why);
     const struct cluster_options *o = cluster_options(host->cluster);
-    return pod_spec_check(spec, o->image, o->unproven_network, err);
+    struct pod_network n = network_of(host->cluster, false);
+    return pod_spec_check(spec, o->image, &n, err);
 }
 
 static struct runtime_instance *kube_start(const struct runtime_ops *ops, struct runtime_host *host,
@@ -654,6 +693,7 @@ static struct runtime_instance *kube_adopt(const struct runtime_ops *ops, struct
         return NULL;
     struct runtime_instance *in = instance_new(ops, host, name, spec, events, data);
     in->step = POD_FINDING;
+    in->adopted = true;
     return in;
 }
 
@@ -669,7 +709,9 @@ static void kube_probe(const struct runtime_ops *ops, const struct runtime_host 
                        struct runtime_report *ret)
 {
     *ret = (struct runtime_report){0};
-    pod_walls_expect(&ret->walls, ops->name, host->cluster ? cluster_cgroup(host->cluster) : 2);
+    pod_walls_expect(&ret->walls,
+                     host->cluster ? cluster_proven(host->cluster) : &(struct proof_report){0},
+                     ops->name, host->cluster ? cluster_cgroup(host->cluster) : 2);
     if (!host->cluster) {
         snprintf(ret->why, sizeof(ret->why), "no cluster is configured (kube_config)");
         return;
@@ -677,10 +719,13 @@ static void kube_probe(const struct runtime_ops *ops, const struct runtime_host 
     const struct cluster_report *r = cluster_probed(host->cluster);
     ret->available = r->available;
     snprintf(ret->version, sizeof(ret->version), "%s", r->version);
+    const struct proof_report *proof = cluster_proven(host->cluster);
     snprintf(ret->why, sizeof(ret->why), "%s",
              !r->known       ? "its broker has not answered yet"
              : !r->available ? r->why
-                             : "that the network wall holds is not proven, and it is not claimed");
+             : proof->state == PROOF_PENDING
+                 ? "whether network policies are enforced is being tried"
+                 : proof->why);
 }
 
 const struct runtime_ops runtime_kube = {

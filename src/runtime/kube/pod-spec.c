@@ -38,29 +38,31 @@ int pod_id_fill(const char *id, char out[KUBE_ID_SIZE], struct error *err)
 
 /* --- a spec */
 
-/* Walls that no pod has, and why. */
-static const struct {
-    enum wall wall;
-    const char *why;
-} missing[] = {
-    {WALL_IO, "Kubernetes has no limit of it"},
-    {WALL_NETWORK, "that this cluster enforces NetworkPolicies is not proven; \"network\" in "
-                   "accept_weaker, or the operator's kube_unproven_network, makes it all the same"},
-};
-
-static int check_walls(const struct spec *s, bool unproven_network, struct error *err)
+bool pod_needs_network_wall(const struct spec *s, const struct pod_network *n)
 {
-    for (size_t i = 0; i < ELEMENTS(missing); i++) {
-        enum wall w = missing[i].wall;
-        bool wanted = w == WALL_NETWORK ? !unproven_network : s->asked[w];
-        if (wanted && !s->accept_weaker[w])
-            return error_set(err, ERROR_UNENFORCEABLE, 0, "%s cannot be enforced in a pod: %s",
-                             wall_name(w), missing[i].why);
-    }
-    return 0;
+    return !n->unproven && !s->accept_weaker[WALL_NETWORK];
 }
 
-int pod_spec_check(const struct spec *s, const char *image, bool unproven_network,
+static int refuse_network(struct error *err, const char *why)
+{
+    return error_set(
+        err, ERROR_UNENFORCEABLE, 0,
+        "network cannot be enforced in a pod: %s; \"network\" in accept_weaker, or the "
+        "operator's kube_unproven_network, makes it all the same",
+        why);
+}
+
+static int check_walls(const struct spec *s, const struct pod_network *n, struct error *err)
+{
+    if (s->asked[WALL_IO] && !s->accept_weaker[WALL_IO])
+        return error_set(err, ERROR_UNENFORCEABLE, 0,
+                         "io cannot be enforced in a pod: Kubernetes has no limit of it");
+    return n->proof->state == PROOF_FAILED && pod_needs_network_wall(s, n)
+               ? refuse_network(err, n->proof->why)
+               : 0;
+}
+
+int pod_spec_check(const struct spec *s, const char *image, const struct pod_network *n,
                    struct error *err)
 {
     const char *name = s->image ? s->image : image;
@@ -81,7 +83,7 @@ int pod_spec_check(const struct spec *s, const char *image, bool unproven_networ
     if (s->asked[WALL_DISK] && s->limits.disk_bytes < LEAST_DISK)
         return error_field(err, "limits.disk_mb", "a pod has a disk of at least %llu MiB",
                            LEAST_DISK / MIB);
-    return check_walls(s, unproven_network, err);
+    return check_walls(s, n, err);
 }
 
 /* Half of the disk is the workspace, whole pages each: together they are never more than it. */
@@ -181,8 +183,28 @@ static bool holds(uint64_t found, uint64_t ordered)
     return found && ordered && found <= ordered;
 }
 
-int pod_walls_fill(const struct spec *s, const struct walls *w, const char *runtime,
-                   struct effective *ret, struct error *err)
+/* The policy's wall, of a pod that was to try the witness. One that was tried when the pod was new
+ * and cannot be tried now is no longer claimed; one that is seen not to hold ends the sandbox. */
+static int check_network(const struct spec *s, const struct walls *w, const struct pod_network *n,
+                         struct effective *e, struct error *err)
+{
+    bool given = n->proof->state == PROOF_GIVEN;
+    if (given && w->witness == WITNESS_CLOSED)
+        e->by[WALL_NETWORK] = mechanism_name(MECHANISM_NETWORK_POLICY);
+    else if (pod_needs_network_wall(s, n) && given && w->witness == WITNESS_REACHED)
+        return refuse_network(
+            err, "this one reached another pod, although its NetworkPolicy allows nothing");
+    else if (pod_needs_network_wall(s, n) && !n->adopted)
+        return refuse_network(err, given ? "this one could not try to reach another"
+                                   : *n->proof->why
+                                       ? n->proof->why
+                                       : "that this cluster enforces NetworkPolicies was not "
+                                         "proven in time");
+    return 0;
+}
+
+int pod_walls_fill(const struct spec *s, const struct walls *w, const struct pod_network *n,
+                   const char *runtime, struct effective *ret, struct error *err)
 {
     struct kube_order o = {0};
     struct effective e = {.runtime = runtime, .landlock_abi = w->landlock_abi, .shares = shared};
@@ -190,7 +212,9 @@ int pod_walls_fill(const struct spec *s, const struct walls *w, const char *runt
     if (r < 0)
         return r;
     pod_order_fill(s, "", &o);
-    pod_walls_expect(&e, runtime, w->cgroup);
+    pod_walls_expect(&e, &(struct proof_report){0}, runtime, w->cgroup);
+    if ((r = check_network(s, w, n, &e, err)) < 0)
+        return r;
     const char *group = e.by[WALL_MEMORY];
     e.landlock_abi = w->landlock_abi;
     e.limits.memory_bytes = w->memory_bytes;
@@ -218,13 +242,16 @@ int pod_walls_fill(const struct spec *s, const struct walls *w, const char *runt
     return 0;
 }
 
-void pod_walls_expect(struct effective *ret, const char *runtime, uint32_t cgroup)
+void pod_walls_expect(struct effective *ret, const struct proof_report *proof, const char *runtime,
+                      uint32_t cgroup)
 {
     const char *group = mechanism_name(cgroup == 1 ? MECHANISM_CGROUP_V1 : MECHANISM_CGROUP_V2);
     *ret = (struct effective){.runtime = runtime, .shares = shared};
     ret->by[WALL_MEMORY] = ret->by[WALL_CPU] = group;
     ret->by[WALL_PROCESSES] = mechanism_name(MECHANISM_RLIMIT);
     ret->by[WALL_DISK] = mechanism_name(MECHANISM_TMPFS);
+    if (proof->state == PROOF_GIVEN)
+        ret->by[WALL_NETWORK] = mechanism_name(MECHANISM_NETWORK_POLICY);
     ret->by[WALL_FILESYSTEM] = mechanism_name(MECHANISM_NAMESPACE);
     ret->by[WALL_SYSCALLS] = mechanism_name(MECHANISM_SECCOMP);
     ret->by[WALL_USERS] = mechanism_name(MECHANISM_UID_SHARED);

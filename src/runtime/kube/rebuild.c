@@ -16,6 +16,7 @@
 #include "loop/loop.h"
 #include "runtime/kube/cluster.h"
 #include "runtime/kube/pod-spec.h"
+#include "runtime/kube/proof.h"
 
 #define READ_AGAIN_MS 500
 
@@ -131,7 +132,8 @@ static void take_record(struct rebuild *r, const struct found *f, const struct s
                                   .record = text->data ? text->data : "",
                                   .len = text->len,
                                   .last_exec_s = (int64_t)f->last_exec_s};
-    int known = o->on_found ? o->on_found(o->found_data, &found, &err) : 0;
+    bool sandbox = text->len || !proof_is_pod(f->id);
+    int known = o->on_found && sandbox ? o->on_found(o->found_data, &found, &err) : 0;
     if (known < 0) {
         leave_as_it_is(r, f, err.message);
     } else if (known == 0) {

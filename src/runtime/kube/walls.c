@@ -208,12 +208,12 @@ static void on_question_ready(uv_poll_t *p, int status, int events)
         uv_poll_start(&q->poll, UV_READABLE | (q->out.len ? UV_WRITABLE : 0), on_question_ready);
 }
 
-static void format_question(struct walls_question *q, uint64_t generation)
+static void format_question(struct walls_question *q, uint64_t generation, const char *witness)
 {
-    static const char *const argv[] = {WALLS_BUILTIN, "/workspace",    "/cache",
-                                       "/tmp",        "/home/sandbox", NULL};
+    const char *argv[] = {WALLS_BUILTIN, witness,         "/workspace", "/cache",
+                          "/tmp",        "/home/sandbox", NULL};
     char *env[] = {NULL};
-    static_assert(ELEMENTS(argv) == _PLACE_MAX + 2, "an argument for every place");
+    static_assert(ELEMENTS(argv) == _PLACE_MAX + 3, "an argument for every place");
     struct msg_spawn spawn = {.request_id = generation << 32,
                               .flags = SPAWN_BUILTIN,
                               .timeout_ms = ANSWER_MS,
@@ -227,8 +227,8 @@ static void format_question(struct walls_question *q, uint64_t generation)
     msg_spawn_format(&q->out, q->first | STREAM_QUESTION, &spawn);
 }
 
-struct walls_question *walls_ask(uv_loop_t *loop, int fd, uint64_t generation, walls_answer_fn cb,
-                                 void *data)
+struct walls_question *walls_ask(uv_loop_t *loop, int fd, uint64_t generation, const char *witness,
+                                 walls_answer_fn cb, void *data)
 {
     struct walls_question *q = new0(struct walls_question);
     q->fd = fd;
@@ -238,7 +238,7 @@ struct walls_question *walls_ask(uv_loop_t *loop, int fd, uint64_t generation, w
     q->n_open = 2;
     strbuf_init(&q->in, 2 * INPUT_MAX);
     strbuf_init(&q->out, OUTPUT_MAX);
-    format_question(q, generation);
+    format_question(q, generation, witness);
     fd_set_nonblock(fd, true);
     q->poll.data = q;
     if (uv_poll_init(loop, &q->poll, fd) < 0)

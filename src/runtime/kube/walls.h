@@ -17,8 +17,9 @@ enum { PLACE_WORKSPACE, PLACE_CACHE, PLACE_TMP, PLACE_HOME, _PLACE_MAX };
 struct walls_question;
 /* walls is NULL where there was no answer; why says what happened instead. */
 typedef void (*walls_answer_fn)(void *data, const struct walls *walls, const char *why);
-/* Takes fd. cb comes later, once. */
-struct walls_question *walls_ask(uv_loop_t *loop, int fd, uint64_t generation, walls_answer_fn cb,
-                                 void *data);
+/* Takes fd. witness: the address of one that it is to try (proto/witness.h), or "". cb comes later,
+ * once. */
+struct walls_question *walls_ask(uv_loop_t *loop, int fd, uint64_t generation, const char *witness,
+                                 walls_answer_fn cb, void *data);
 /* cb does not come. NULL is fine. */
 void walls_cancel(struct walls_question *q);

@@ -17,7 +17,7 @@ from masd import BUILD, PATIENCE_S, check, equal, wait_for
 
 PROGRAM = os.path.join(BUILD, "mas-kube")
 MIB = 1 << 20
-PROBE, CREATE, DELETE, LIST, CONNECT, TAKE, MARK, READ = range(1, 9)
+PROBE, CREATE, DELETE, LIST, CONNECT, TAKE, MARK, READ, PROVE = range(1, 10)
 ANSWERED, LISTED, TOLD, BEGUN = range(1, 5)
 WRITABLE_ROOT, POOL_MEMBER, OWN_USERS = 1, 2, 4
 MEMORY, NODE, CLAIM = range(3)
