@@ -3,9 +3,10 @@
 # Makes the programs of the cluster that check-kube runs: etcd, from Debian's package, and the Kubernetes programs, from
 # the Go module registry in the versions of tests/kube/tools. That takes an hour on two cores and is done once: they are
 # kept outside the clone, by version, machine and the sum of the files they are made from. Each program appears there
-# whole or not at all, so the API server serves its tests while the node's program is still being compiled.
-# Usage: kube-tools.sh [PROGRAM ...]   PROGRAM: etcd kube-apiserver node; all of them unless some are named
-#        kube-tools.sh --where         prints the directory and makes nothing
+# whole or not at all, so the API server serves its tests while the node's program is still being compiled. What enforces
+# network policies is a module of its own, with other versions of the same parts, and is kept beside these: minutes more.
+# Usage: kube-tools.sh [PROGRAM ...]   PROGRAM: etcd kube-apiserver node enforcer; all of them unless some are named
+#        kube-tools.sh --where         prints the directory and makes nothing; --where-enforcer that of the enforcer
 set -eu
 cd "$(dirname "$0")/.."
 source=$PWD/tests/kube/tools
@@ -16,11 +17,15 @@ tools=$root/$version-$(uname -m)-$sum
 # etcd of this release has what an API server of this version asks for; bookworm's is too old for it.
 etcd_suite=trixie
 
-if [ "${1:-}" = --where ]; then
-    echo "$tools"
-    exit 0
-fi
-[ $# -gt 0 ] || set -- etcd kube-apiserver node
+enforcer_source=$PWD/tests/kube/enforcer
+enforcer_sum=$(cd "$enforcer_source" && sha256sum go.mod go.sum main.go | sha256sum | cut -c1-16)
+enforcer=$root/enforcer-$(uname -m)-$enforcer_sum
+
+case ${1:-} in
+--where) echo "$tools"; exit 0 ;;
+--where-enforcer) echo "$enforcer"; exit 0 ;;
+esac
+[ $# -gt 0 ] || set -- etcd kube-apiserver node enforcer
 
 mkdir -p "$tools"
 exec 9>"$root/lock"
@@ -72,8 +77,36 @@ go_make() {
     program_publish "$work/$name" "$name"
 }
 
+# kube-router's controller of network policies as a program, and ipset, which it calls, from this release's packages.
+enforcer_make() {
+    local made
+    made=$(mktemp -d "$root/enforcer.XXXXXX")
+    mkdir -p "$work/enforcer" "$work/ipset"
+    cp "$enforcer_source"/* "$work/enforcer"
+    (
+        cd "$work/enforcer"
+        export GOMODCACHE=$work/modules GOCACHE=$work/compiled GOGC=400 CGO_ENABLED=0 GOFLAGS=-modcacherw
+        chrt -i 0 nice -n 19 ionice -c 3 go build -p 2 -mod=readonly -trimpath -buildvcs=false -ldflags "-s -w" -o "$made/enforcer" .
+        cd "$work/ipset"
+        apt-get -qq -o APT::Sandbox::User=root download ipset libipset13
+        for package in ./*.deb; do dpkg-deb -x "$package" .; done
+        cp usr/sbin/ipset "$made"
+        cp usr/lib/*/libipset.so.13.*.* "$made/libipset.so.13"
+        cd "$made" && sha256sum ./* >sums
+    )
+    rm -rf "$enforcer"
+    chmod 755 "$made"
+    mv "$made" "$enforcer"
+    echo "kube-tools: made $enforcer"
+}
+
 for program; do
     [ ! -x "$tools/$program" ] || continue
+    if [ "$program" = enforcer ]; then
+        command -v go >/dev/null || { echo "kube-tools: go is not on PATH; 1.26 or newer is needed" >&2; exit 1; }
+        [ -x "$enforcer/enforcer" ] || enforcer_make
+        continue
+    fi
     case $program in
     etcd) etcd_make ;;
     kube-apiserver | node)
@@ -88,4 +121,4 @@ if [ -x "$tools/node" ]; then
         ln -sfn node "$tools/$name"
     done
 fi
-[ ! -x "$tools/etcd" ] || [ ! -x "$tools/kube-apiserver" ] || [ ! -x "$tools/node" ] || rm -rf "$work"
+[ ! -x "$tools/etcd" ] || [ ! -x "$tools/kube-apiserver" ] || [ ! -x "$tools/node" ] || [ ! -x "$enforcer/enforcer" ] || rm -rf "$work"

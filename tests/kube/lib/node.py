@@ -87,6 +87,15 @@ def why_not():
     return None
 
 
+def why_no_enforcer():
+    where = subprocess.run([os.path.join(ROOT, "scripts/kube-tools.sh"), "--where-enforcer"], stdout=subprocess.PIPE, text=True,
+                           check=True).stdout.strip()
+    os.environ["MAS_KUBE_ENFORCER"] = where
+    if not os.access(os.path.join(where, "enforcer"), os.X_OK):
+        return "there is no enforcer of network policies: `make kube-tools TOOLS=enforcer` makes it, once"
+    return None if shutil.which("iptables") else "there is no iptables"
+
+
 def image(name, files, config):
     """Imports an image of one layer. files: path to (bytes, mode), or a tar's bytes."""
     if isinstance(files, dict):
@@ -195,6 +204,21 @@ class NodeCluster(Cluster):
                                         stderr=subprocess.DEVNULL).returncode == 0, "containerd answers")
         self.program("kubelet", f"--kubeconfig={node}", f"--config={HOME}/kubelet.json", f"--root-dir={HOME}/kubelet",
                      f"--hostname-override={NODE}", f"--node-ip={ADDRESS}", f"--cert-dir={HOME}/kubelet-certs")
+
+    def start_enforcer(self):
+        """What enforces NetworkPolicies on this node: kube-router's controller of them, with iptables and ipset. Its table is
+        one of this network namespace."""
+        where = os.environ["MAS_KUBE_ENFORCER"]
+        log = open(f"{HOME}/enforcer.log", "ab")
+        self.enforcer = subprocess.Popen(
+            [os.path.join(where, "enforcer"), f"{HOME}/admin.conf", NODE, "10.96.0.0/16"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            env=dict(os.environ, PATH=f"{where}:{os.environ['PATH']}", LD_LIBRARY_PATH=where))
+
+    def stop_enforcer(self):
+        """And takes its rules away, as they are after a node's network has been restarted without it."""
+        self.enforcer.kill()
+        self.enforcer.wait()
+        self.sh("iptables -F && iptables -X")
 
     def node_is_ready(self):
         node = self.get(f"/api/v1/nodes/{NODE}")

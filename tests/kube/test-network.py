@@ -1,0 +1,128 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The network wall of pods, on a real node without and with what enforces NetworkPolicies: it is claimed only where it was
+shown to hold, by two pods before any sandbox, and by each sandbox for itself."""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "lib"))
+from cluster import *
+from broker import kubeconfig
+from node import *
+
+if not FULL:
+    skip_all("`make check-kube-full` has the time for it")
+if why_not() or why_no_enforcer():
+    skip_all(why_not() or why_no_enforcer())
+enter(("etcd", "kube-apiserver", "node"), remove_groups)
+PAUSE = "int pause(void); int main(void) { for (;;) pause(); }"
+cluster = NodeCluster()
+cluster.start()
+subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", f"{HOME}/pause"], input=PAUSE, text=True, check=True)
+image("our.example/pause:1", {"pause": (data_of(f"{HOME}/pause"), 0o755)}, {"Entrypoint": ["/pause"]})
+image(LINK_IMAGE, {name: (data_of(os.path.join(BUILD, name)), 0o755) for name in ("mas-link", "mas-toolrunner")}, {})
+image(IMAGE, data_of(os.path.join(BUILD, "default-image.tar")), {"Cmd": ["/bin/sh"]})
+wait_for(cluster.node_is_ready, lambda: "the node is ready:\n" + read(f"{HOME}/kubelet.log")[-3000:], STARTUP_S)
+for kind, name, text in base_objects():
+    cluster.make(COLLECTIONS[kind] + "?fieldValidation=Strict", text, kind="application/yaml")
+cluster.call("PATCH", COLLECTIONS["ConfigMap"] + "/mas-kube",
+             {"data": {"link_image": LINK_IMAGE, "images": "docker.example/base:\n"}}, kind="application/merge-patch+json")
+token = cluster.make("/api/v1/namespaces/mas-sandbox/serviceaccounts/mas-kube/token",
+                     {"spec": {"expirationSeconds": 7200}})["status"]["token"]
+d = Daemon("--kube-config", kubeconfig({}, {"token": token}), "--kube-images", "docker.example/base:", "--kube-link-image",
+           LINK_IMAGE, "--kube-image", IMAGE, "--create-ready-timeout", "120s", "--kube-uid-first", "100000").start()
+
+
+def pods():
+    """Namespaces of this daemon to the addresses of their pods."""
+    return {p["metadata"]["namespace"]: p["status"].get("podIP") for p in cluster.get("/api/v1/pods")["items"]
+            if p["metadata"]["namespace"].startswith("sbx-")}
+
+
+def spaces():
+    return [s["metadata"]["name"] for s in cluster.get("/api/v1/namespaces")["items"] if s["metadata"]["name"].startswith("sbx-")]
+
+
+def report():
+    return [r for r in d.get("/v1/status").json["runtimes"] if r["name"] == "kube"][0]
+
+
+def tried(what):
+    """Waits until the daemon has tried its cluster, and the first control plane's pods are gone but for the witness."""
+    wait_for(lambda: report()["available"] and "being tried" not in json.dumps(report()),
+             lambda: f"{what}: {report()} {pods()}\n{d.log_text()}", 3 * PATIENCE_S)
+
+
+def create(**spec):
+    return d.post("/v1/sandboxes", dict({"runtime": "kube", "limits": {"cpu_cores": 0.25}}, **spec), timeout=180)
+
+
+def walled():
+    a = create()
+    check(a.status == 201, f"{a} {pods()}\n{d.log_text()}\n{read(f'{HOME}/enforcer.log')[-3000:]}")
+    return Sandbox(d, a.json)
+
+
+@test("a cluster that takes policies and enforces none: refused by name, and not claimed where that is accepted")
+def not_enforced():
+    tried("what it finds without an enforcer")
+    check("does not enforce NetworkPolicies" in json.dumps(report()), report())
+    a = create()
+    check(a.status in (400, 409, 422) and "network cannot be enforced in a pod: this cluster does not enforce NetworkPolicies"
+          in a.json["error"]["message"], a)
+    a = create(accept_weaker=["network"])
+    check(a.status == 201, f"{a}\n{d.log_text()}")
+    with Sandbox(d, a.json) as sb:
+        equal(d.get(sb.path).json["effective"]["network"], None, "nothing is claimed")
+    wait_for(lambda: not spaces(), lambda: f"nothing is left, no probe either: {spaces()}")
+
+
+@test("a cluster that enforces them: the wall is claimed by each sandbox that has tried it, and holds")
+def enforced():
+    cluster.start_enforcer()
+    d.kill_control()
+    tried("what it finds with an enforcer")
+    wait_for(lambda: len(spaces()) == 1, lambda: f"one witness is kept: {spaces()} {report()}\n{d.log_text()}")
+    witness = spaces()
+    with walled() as sb, walled() as other:
+        e = d.get(sb.path).json["effective"]
+        equal(e["network"], {"by": "NetworkPolicy, tried from inside", "mode": "none"}, e)
+        addresses = pods()
+        for name, address, port in (("the witness", addresses[witness[0]], 4743), ("the node's kubelet", ADDRESS, 10250)):
+            a = sb.exec("sh", "-c", f"nc -w 2 {address} {port} </dev/null")
+            check(a["exit_code"] != 0 and "mas-witness" not in a["stdout"], f"{name}: {a}")
+        listener = d.post(f"{other.path}/exec", {"command": ["nc", "-l", "-p", "8080", "-e", "echo", "reached"], "async": True}).json
+        a = other.exec("sh", "-c", "sleep 1; nc -w 2 127.0.0.1 8080 </dev/null")
+        equal(a["stdout"], "reached\n", f"it can be reached from where it is: {a} {listener}")
+        d.post(f"{other.path}/exec", {"command": ["nc", "-l", "-p", "8080", "-e", "echo", "reached"], "async": True})
+        a = sb.exec("sh", "-c", f"sleep 1; nc -w 2 {addresses[other.id]} 8080 </dev/null")
+        check(a["exit_code"] != 0 and not a["stdout"], f"another sandbox: {a}")
+        d.kill_control()
+        wait_for(lambda: d.get(sb.path).json["state"] == "ready", lambda: f"it is taken over: {d.get(sb.path).json}\n{d.log_text()}")
+        equal(d.get(sb.path).json["effective"]["network"]["by"], "NetworkPolicy, tried from inside", "it was tried again")
+
+
+@test("the enforcer is lost after the proof: a sandbox that reaches the witness is refused by name")
+def lost():
+    tried("the proof of the control plane of now")
+    cluster.stop_enforcer()
+    a = create()
+    check(a.status >= 400 and "this one reached another pod" in a.json["error"]["message"], f"{a}\n{d.log_text()}")
+    cluster.start_enforcer()
+    a = create()
+    check(a.status == 201, f"it works again without another proof, and waits for a policy that comes late: {a}\n{d.log_text()}")
+    Sandbox(d, a.json).delete()
+
+
+@test("a witness that is deleted is made anew, and nothing is left when the daemon ends")
+def witness_ends():
+    before = [name for name in spaces() if name.startswith("sbx-wall-")]
+    cluster.call("DELETE", f"/api/v1/namespaces/{before[0]}")
+    wait_for(lambda: [n for n in spaces() if n.startswith("sbx-wall-") and n not in before] and report()["enforces"].get("network"),
+             lambda: f"{before} {spaces()} {report()}\n{d.log_text()}", 2 * PATIENCE_S)
+    equal(d.stop(), 0, d.log_text())
+    equal(spaces(), [], "what is left")
+
+
+main()
