@@ -122,7 +122,10 @@ static void make_proof(void *data)
     caller_id(p, caller);
     cluster_hold(p->cluster, p->id, on_probe_told, p);
     cluster_hold(p->cluster, caller, on_probe_told, p);
-    cluster_ask(p->cluster, KUBE_PROVE, p->id, on_proved, p);
+    struct kube_order order = {.op = KUBE_PROVE};
+    snprintf(order.id, sizeof(order.id), "%s", p->id);
+    snprintf(order.home, sizeof(order.home), "%s", cluster_options(p->cluster)->home);
+    cluster_send(p->cluster, &order, on_proved, p);
 }
 
 void proof_begin(struct proof *p)
