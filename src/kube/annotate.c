@@ -41,10 +41,21 @@ static json_t *make_taken(const struct broker_task *t)
                      t->order.home);
 }
 
+static json_t *make_state(const struct broker_task *t)
+{
+    bool claimed = t->order.state == KUBE_STATE_CLAIMED;
+    if (t->order.state == KUBE_STATE_SAME)
+        return json_object();
+    return json_pack("{s:s, s:s}", "sbx.state", claimed ? "claimed" : "ready", "sbx.allocated",
+                     claimed ? "true" : "false");
+}
+
 static json_t *make_marks(const struct broker_task *t)
 {
     char seconds[24];
     bool lossy;
+    if (t->object == KUBE_OBJECT_NAMESPACE ? !t->order.last_exec_s : !t->order.spec[0])
+        return json_object();
     if (t->object == KUBE_OBJECT_NAMESPACE) {
         snprintf(seconds, sizeof(seconds), "%llu", (unsigned long long)t->order.last_exec_s);
         return json_pack("{s:s}", KUBE_ANNOTATION_LAST_EXEC, seconds);
@@ -53,10 +64,11 @@ static json_t *make_marks(const struct broker_task *t)
                      json_string_from_bytes(t->order.spec, strlen(t->order.spec), &lossy));
 }
 
-/* A namespace has the time, a pod what the sandbox is. */
+/* A namespace has the time, a pod what the sandbox is, and both its state. */
 static bool has_marks(const struct broker_task *t)
 {
-    return t->object == KUBE_OBJECT_NAMESPACE ? t->order.last_exec_s != 0 : t->order.spec[0] != 0;
+    bool own = t->object == KUBE_OBJECT_NAMESPACE ? t->order.last_exec_s != 0 : t->order.spec[0];
+    return own || t->order.state != KUBE_STATE_SAME;
 }
 
 static void annotate_next(struct broker_task *t)
@@ -100,9 +112,10 @@ static void annotate_write(struct broker_task *t, const json_t *metadata)
 {
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
     _cleanup_json_ json_t *body =
-        json_pack("{s:{s:s, s:s, s:o}}", "metadata", "uid", json_member_text(metadata, "uid"),
+        json_pack("{s:{s:s, s:s, s:o, s:o}}", "metadata", "uid", json_member_text(metadata, "uid"),
                   "resourceVersion", json_member_text(metadata, "resourceVersion"), "annotations",
-                  t->order.op == KUBE_TAKE ? make_taken(t) : make_marks(t));
+                  t->order.op == KUBE_TAKE ? make_taken(t) : make_marks(t), "labels",
+                  t->order.op == KUBE_TAKE ? json_object() : make_state(t));
     object_path(t, &path);
     task_call(t, "PATCH", path.data, body, on_annotated);
 }

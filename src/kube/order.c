@@ -86,7 +86,8 @@ static bool has_valid_create(const struct kube_order *o)
 bool kube_order_is_valid(const struct kube_order *o)
 {
     if (o->version != KUBE_VERSION || o->op == 0 || o->op >= _KUBE_OP_MAX ||
-        o->flags & ~(uint32_t)(_KUBE_FLAGS_END - 1) || o->n_ranges > NET_RANGES_MAX || o->reserved)
+        o->flags & ~(uint32_t)(_KUBE_FLAGS_END - 1) || o->n_ranges > NET_RANGES_MAX ||
+        o->state >= _KUBE_STATE_MAX)
         return false;
     if (!is_name(o->runtime_class, sizeof(o->runtime_class)) ||
         !is_label_value(o->owner, sizeof(o->owner)) || !is_label_value(o->home, sizeof(o->home)) ||

@@ -39,8 +39,8 @@ enum kube_op {
     KUBE_CONNECT,   /* answered with one end of a stream to the link of a sandbox */
     KUBE_TAKE,      /* its pod gets the next generation, which is the answer's; one of another home
                        is not touched */
-    KUBE_MARK,      /* what became of it, written to its objects: last_exec_s, and, where spec is
-                       not "", owner and spec */
+    KUBE_MARK,      /* what became of it, written to its objects: state, last_exec_s, and, where
+                       spec is not "", owner and spec */
     KUBE_READ,      /* answered with a stream that has the text of spec, and then ends */
     KUBE_PROVE, /* does the cluster enforce network policies: shown by two pods, of which the one
                    with this id stays, as the witness, and the other has KUBE_CALLER_SUFFIX. The
@@ -53,6 +53,14 @@ enum kube_order_flags {
     KUBE_POOL_MEMBER = 1 << 1, /* made ahead; no caller has it yet */
     KUBE_OWN_USERS = 1 << 2,   /* hostUsers: false */
     _KUBE_FLAGS_END = 1 << 3,
+};
+
+/* Of a sandbox that was made ahead; any other is its caller's from the start. */
+enum kube_state {
+    KUBE_STATE_SAME,
+    KUBE_STATE_READY, /* its runner answers, and no caller has it */
+    KUBE_STATE_CLAIMED,
+    _KUBE_STATE_MAX,
 };
 
 enum kube_volume {
@@ -88,11 +96,11 @@ struct kube_order {
     uint64_t memory_bytes, memory_request_bytes;
     uint64_t tmp_bytes, home_bytes;
     uint64_t generation;
-    uint32_t slot;      /* which user ids of the range, from 0; or KUBE_SLOT_ANY */
-    uint32_t epoch;     /* of the broker that it is for; 0: any */
-    uint64_t nonce;     /* of this create: objects of another one are not taken for its own */
-    uint32_t processes; /* that the sandbox may have, by the runner's word; 0: not limited */
-    uint32_t reserved;
+    uint32_t slot;        /* which user ids of the range, from 0; or KUBE_SLOT_ANY */
+    uint32_t epoch;       /* of the broker that it is for; 0: any */
+    uint64_t nonce;       /* of this create: objects of another one are not taken for its own */
+    uint32_t processes;   /* that the sandbox may have, by the runner's word; 0: not limited */
+    uint32_t state;       /* enum kube_state, of KUBE_MARK */
     uint64_t last_exec_s; /* when its last command started; 0: it had none */
     struct kube_volume_order workspace, cache;
     char id[KUBE_ID_SIZE];

@@ -72,6 +72,7 @@ struct runtime_record {
     char *text;        /* all of it, as the store has it; the callee frees. NULL: it is a helper of
                           one call, and no daemon is to find it */
     int64_t last_exec_s; /* since 1970; 0: it had none */
+    bool pooled;         /* made ahead, and no caller has it yet */
 };
 
 struct runtime_events {

@@ -370,7 +370,8 @@ static void describe_sandbox(void *data, struct runtime_record *ret)
     const struct sandbox *sb = data;
     *ret = (struct runtime_record){.owner = sb->owner,
                                    .text = persist_sandbox_text(sb),
-                                   .last_exec_s = sb->last_exec_ns / 1000000000};
+                                   .last_exec_s = sb->last_exec_ns / 1000000000,
+                                   .pooled = sb->pooled};
 }
 
 const struct runtime_events sandbox_runtime_events = {

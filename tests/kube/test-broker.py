@@ -149,6 +149,12 @@ def annotated():
         text = json.dumps({"x": "\u00fc" * 5000})
         b.do(order(MARK, "noted", last_exec_s=1700000001, owner="key-2", spec=text))
         equal((annotations(pod)["mas-sandbox/owner"], annotations(pod)["mas-sandbox/spec"]), ("key-2", text))
+        for state, words in ((1, ("ready", "false")), (2, ("claimed", "true"))):
+            b.do(order(MARK, "noted", state=state))
+            for path in (space, pod):
+                labels = cluster.get(path)["metadata"]["labels"]
+                equal((labels["sbx.state"], labels["sbx.allocated"]), words, path)
+        equal(annotations(space)["sbx.last_exec_at"], "1700000001", "what was not said stays")
         r = b.do(order(READ, "noted"))
         with socket.socket(fileno=r.fds[0]) as stream:
             equal(b"".join(iter(lambda: stream.recv(65536), b"")).decode(), text, "what is read")

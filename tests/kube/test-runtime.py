@@ -195,6 +195,27 @@ def hostpath():
     nothing_left()
 
 
+@test("the state of a pod that is made ahead is true: ready, then claimed, with the record of its sandbox")
+def pooled():
+    def labels_of(space):
+        return cluster.get(f"/api/v1/namespaces/{space}")["metadata"]["labels"], pod_of(space)["metadata"]["labels"]
+
+    def state_of(space):
+        return {(x["sbx.pool"], x["sbx.state"], x["sbx.allocated"]) for x in labels_of(space)}
+    with Daemon(*FLAGS, "--kube-instance", "third", "--kube-unproven-network", "--warm-pool-size", "1", runtime="kube") as b:
+        wait_for(lambda: [x for x in spaces() if pod_of(x)], "a pod is made ahead", 2 * PATIENCE_S)
+        member = list(spaces())[0]
+        wait_for(lambda: state_of(member) == {("warm", "ready", "false")}, lambda: f"it is ready: {labels_of(member)}\n{b.log_text()}",
+                 2 * PATIENCE_S)
+        a = b.post("/v1/sandboxes", {"runtime": "kube"}, timeout=180)
+        equal(a.status, 201, a)
+        wait_for(lambda: state_of(member) == {("warm", "claimed", "true")}, lambda: f"it is claimed: {labels_of(member)}\n{b.log_text()}")
+        record = json.loads(pod_of(member)["metadata"]["annotations"]["mas-sandbox/spec"])
+        equal((record["id"], record["runtime_id"]), (a.json["id"], member), "its record")
+        equal(Sandbox(b, a.json).exec("echo", "warm")["stdout"], "warm\n", "a command")
+    nothing_left()
+
+
 @test("an image that never comes says so")
 def no_image():
     a = d.post("/v1/sandboxes", dict(WEAKER, image="docker.example/base:none"), timeout=180)

@@ -86,6 +86,8 @@ struct runtime_instance {
     struct loop_timer mark;  /* when what it is, and its last command, is written to its objects */
     int64_t marked_ms;       /* when that was done last; 0: never */
     bool marking;
+    bool ahead;                   /* it was made for no caller yet */
+    enum kube_state state;        /* that its objects say; KUBE_STATE_SAME: not known */
     uint8_t written[SHA256_SIZE]; /* sum of what its pod says it is; zeros: not known */
     unsigned n_open;
     bool closing;
@@ -94,6 +96,7 @@ struct runtime_instance {
 
 static void pod_connect(void *data);
 static void pod_delete(void *data);
+static void kube_note(struct runtime_instance *in);
 
 /* --- memory */
 
@@ -298,6 +301,8 @@ static void use_connection(struct runtime_instance *in, int fd)
     loop_timer_stop(&in->late);
     in->step = POD_RUNNING;
     in->started = true;
+    if (in->ahead)
+        kube_note(in);
     in->events->on_started(in->data, fd, &in->effective, NULL);
 }
 
@@ -393,6 +398,7 @@ static int fill_record(struct kube_order *o, const struct runtime_events *events
                          "%d bytes",
                          KUBE_SPEC_SIZE - 1);
     o->last_exec_s = r.last_exec_s > 0 ? (uint64_t)r.last_exec_s : 0;
+    o->state = r.pooled ? KUBE_STATE_READY : KUBE_STATE_CLAIMED;
     snprintf(o->owner, sizeof(o->owner), "%s", r.owner);
     snprintf(o->spec, sizeof(o->spec), "%s", text ? text : "");
     return 0;
@@ -422,11 +428,13 @@ static void on_pod_marked(void *data, const struct kube_reply *reply, int fd)
     if (!in)
         return;
     in->marking = false;
-    in->marked_ms = clock_mono_ms();
+    if (in->state != KUBE_STATE_READY) /* who claims it is written soon */
+        in->marked_ms = clock_mono_ms();
     if (!reply->error)
         return;
     log_info("what a pod says of its sandbox is not up to date id=%s: %s", in->id, reply->message);
     memset(in->written, 0, sizeof(in->written));
+    in->state = KUBE_STATE_SAME;
     kube_note(in);
 }
 
@@ -447,6 +455,10 @@ static void pod_mark(void *data)
     if (memcmp(sum, in->written, sizeof(sum)) == 0)
         order.spec[0] = 0;
     memcpy(in->written, sum, sizeof(sum));
+    if (order.state == in->state)
+        order.state = KUBE_STATE_SAME;
+    else
+        in->state = order.state;
     in->marking = true;
     cluster_send(in->cluster, &order, on_pod_marked, weak_ref(&in->weak, in));
 }
@@ -675,6 +687,11 @@ static struct runtime_instance *kube_start(const struct runtime_ops *ops, struct
     struct runtime_instance *in = instance_new(ops, host, order.id, spec, events, data);
     in->step = POD_MAKING;
     sum_record(&order, in->written);
+    in->state = order.state == KUBE_STATE_CLAIMED ? KUBE_STATE_CLAIMED : KUBE_STATE_SAME;
+    if (order.state == KUBE_STATE_READY)
+        order.flags |= KUBE_POOL_MEMBER;
+    in->ahead = order.state == KUBE_STATE_READY;
+    order.state = KUBE_STATE_SAME; /* it is what the flag says */
     cluster_send(in->cluster, &order, on_pod_made, in);
     return in;
 }

@@ -42,7 +42,7 @@ class Order(ctypes.Structure):
                 ("memory_bytes", ctypes.c_uint64), ("memory_request_bytes", ctypes.c_uint64), ("tmp_bytes", ctypes.c_uint64),
                 ("home_bytes", ctypes.c_uint64), ("generation", ctypes.c_uint64), ("slot", ctypes.c_uint32),
                 ("epoch", ctypes.c_uint32), ("nonce", ctypes.c_uint64), ("processes", ctypes.c_uint32),
-                ("reserved", ctypes.c_uint32), ("last_exec_s", ctypes.c_uint64), ("workspace", Volume), ("cache", Volume),
+                ("state", ctypes.c_uint32), ("last_exec_s", ctypes.c_uint64), ("workspace", Volume), ("cache", Volume),
                 ("id", ctypes.c_char * 60),
                 ("image", ctypes.c_char * 256), ("runtime_class", ctypes.c_char * 64), ("owner", ctypes.c_char * 64),
                 ("home", ctypes.c_char * 64), ("spec_hash", ctypes.c_char * 64), ("spec", ctypes.c_char * 32768),
