@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "builder/mount.h"
 #include "builder/flavour.h"
+#include "builder/root.h"
 #include "oci/seccomp.h"
 
 #define NANO_PER_MILLI 1000000
@@ -148,6 +149,10 @@ static json_t *format_mounts(const struct engine *e)
     }
     snprintf(source, sizeof(source), "%s/" ENGINE_LINK, o->dir);
     r |= add_mount(list, OCI_LINK_INSIDE, source, true);
+    if (o->child.authority_from_fd) {
+        snprintf(source, sizeof(source), "%s/" ENGINE_AUTHORITIES, o->dir);
+        r |= add_mount(list, ROOT_AUTHORITIES, source, true);
+    }
     if (r == 0)
         return list;
     json_decref(list);

@@ -131,6 +131,8 @@ void place_image(struct engine *e, int image_fd);
 int place_disk(struct engine *e, int disk_fd);
 int place_mounts(struct engine *e, const int *mount_fds);
 int place_files(struct engine *e);
+/* After place_root(): the host's certificate authorities and one more, where there is one. */
+int place_authorities(const struct engine *e, int authority_fd);
 void place_clear(const struct engine *e);
 
 /* --- verify.c: what the kernel really holds. Fails by child_must(). */

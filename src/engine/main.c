@@ -28,14 +28,18 @@ static void receive_trees(const struct engine_order *o, struct child_trees *t)
     int fds[FD_PASS_MAX];
     char byte;
     size_t n = 0;
-    if (o->task != ENGINE_CREATE || (!o->child.disk_from_fd && !o->child.image_from_fd))
+    const struct child_order *c = &o->child;
+    if (o->task != ENGINE_CREATE ||
+        (!c->disk_from_fd && !c->image_from_fd && !c->authority_from_fd))
         return;
     ssize_t got = fd_recv_msg(CHILD_CHANNEL_FD, &byte, 1, fds);
     child_must(got == 1 ? 0 : got < 0 ? (int)got : -EPROTO, "receive the disk", WALL_DISK);
-    if (o->child.disk_from_fd)
+    if (c->disk_from_fd)
         t->disk = fds[n++];
-    if (o->child.image_from_fd)
+    if (c->image_from_fd)
         t->image = fds[n++];
+    if (c->authority_from_fd)
+        t->authority = fds[n++];
     child_must(n && fds[n - 1] >= 0 ? 0 : -EPROTO, "receive the disk", WALL_DISK);
 }
 

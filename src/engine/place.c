@@ -25,6 +25,7 @@
 #include "builder/image.h"
 #include "builder/mount.h"
 #include "builder/flavour.h"
+#include "builder/root.h"
 #include "oci/seccomp.h"
 #include "filter/filter-table.h"
 #include "filter/filter.h"
@@ -306,6 +307,16 @@ int place_files(struct engine *e)
     if (r < 0)
         return r;
     return write_users(e);
+}
+
+int place_authorities(const struct engine *e, int authority_fd)
+{
+    char view[PLACE_PATH_SIZE], path[PLACE_PATH_SIZE];
+    if (authority_fd < 0)
+        return 0;
+    root_path_of(e, "view" ROOT_AUTHORITIES, view);
+    path_of(e, ENGINE_AUTHORITIES, path);
+    return mount_write_authorities(view, authority_fd, path);
 }
 
 static void take_away(const char *path)

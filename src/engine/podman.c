@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "builder/mount.h"
 #include "builder/flavour.h"
+#include "builder/root.h"
 
 #define CPU_PERIOD_US 100000
 
@@ -36,6 +37,10 @@ static json_t *format_mounts(const struct engine *e)
     }
     snprintf(source, sizeof(source), "%s/" ENGINE_LINK, o->dir);
     r |= add_mount(list, OCI_LINK_INSIDE, source, "ro");
+    if (o->child.authority_from_fd) {
+        snprintf(source, sizeof(source), "%s/" ENGINE_AUTHORITIES, o->dir);
+        r |= add_mount(list, ROOT_AUTHORITIES, source, "ro");
+    }
     if (e->image) { /* which has none of ours, or others in their place */
         snprintf(source, sizeof(source), "%s/view/.mas", e->root);
         r |= add_mount(list, "/.mas", source, "ro");

@@ -168,6 +168,8 @@ void task_create(struct engine *e, int view_fd, const struct child_trees *trees)
     place_image(e, trees->image);
     child_must(place_mounts(e, trees->mounts), "attach a mount", WALL_FILESYSTEM);
     child_must(place_files(e), "write what the runner needs", -1);
+    child_must(place_authorities(e, trees->authority), "add a certificate authority",
+               WALL_FILESYSTEM);
     int listen_fd = task_listen(e);
     child_must(listen_fd, "listen for the runner", -1);
     create_container(e);

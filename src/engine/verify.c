@@ -115,6 +115,9 @@ static void check_files(const struct engine *e)
         must_be(mountinfo_has(text.data, o->mounts[k].target, 0, NULL), "a mount", WALL_FILESYSTEM);
     must_be(mountinfo_has(text.data, OCI_LINK_INSIDE, 0, "ro"), "a way to the runner",
             WALL_FILESYSTEM);
+    if (o->authority_from_fd)
+        must_be(mountinfo_has(text.data, ROOT_AUTHORITIES, 0, "ro"), "certificate authorities",
+                WALL_FILESYSTEM);
 }
 
 static bool id_map_has(const char *text, uint32_t inside, uint32_t host)

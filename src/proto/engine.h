@@ -2,8 +2,9 @@
 /* What the warden and a broker of a container engine (mas-engine) say to each other.
  *
  * Channel: SOCK_SEQPACKET, descriptor 4 of the broker. It says "r", gets struct engine_order with
- * the mounts' descriptors and, if disk_from_fd, one byte with the disk's; then requests, which it
- * answers with messages of the same tag. Failures of a create go over the pipe of builder/child.h.
+ * the mounts' descriptors and, if disk_from_fd and the like are set, one byte with the disk, the
+ * image and the authority; then requests, which it answers with messages of the same tag. Failures
+ * of a create go over the pipe of builder/child.h.
  */
 #pragma once
 
@@ -19,8 +20,9 @@
 #define ENGINE_DIR_NAME       "engine"
 
 /* Below a sandbox's directory. */
-#define ENGINE_LINK   "link" /* the runner's socket and filter; bound to OCI_LINK_INSIDE */
-#define ENGINE_FILTER "filter"
+#define ENGINE_LINK        "link" /* the runner's socket and filter; bound to OCI_LINK_INSIDE */
+#define ENGINE_FILTER      "filter"
+#define ENGINE_AUTHORITIES "authorities" /* bound to ROOT_AUTHORITIES, if authority_from_fd */
 
 enum engine_task {
     ENGINE_CREATE,

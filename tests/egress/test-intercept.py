@@ -53,7 +53,7 @@ def start():
     return cases.use(cases.Net(world, NETWORK, *flags(secret)))
 
 
-if cases.RUNTIME.split("-")[0] not in ("local", "crun", "runc", "gvisor", "microvm"):
+if cases.RUNTIME.split("-")[0] not in ("local", "crun", "runc", "gvisor", "microvm", "podman", "docker") or cases.RUNTIME.endswith("kata"):
     @test("a runtime whose programs have trust stores of their own refuses to intercept, by name")
     def test_other_runtimes_refuse_to_intercept():
         w.ip("link set lo up")
@@ -110,6 +110,34 @@ if cases.RUNTIME == "microvm":
         check(a.status == 400 and "interceptor" in a.json["error"]["message"], a)
         plain = net.sandbox({"allow": [{"host": "allowed.test"}]})
         check("CERTIFICATE_VERIFY_FAILED" in net.python(ask, box=plain)["stderr"], "and another machine does not trust it")
+    main()
+    sys.exit()
+
+
+if cases.RUNTIME.split("-")[0] in ("podman", "docker"):
+    # As with machines: what is an engine's own is how programs in its containers come to trust the interceptor.
+    @test("in an engine's container, too, curl and python get the header, also after the whole daemon was killed, and no other container trusts it")
+    def test_engines():
+        ask = "import urllib.request; print(urllib.request.urlopen('https://allowed.test/tell',timeout=60).read().decode(), end='')"
+        equal(net.box.created["effective"]["network"], {"by": "gateway", "mode": "names", "intercept": True})
+
+        def check_header():
+            equal(tell("https://allowed.test/tell"), WITH)
+            a = net.python(ask)
+            equal((a["exit_code"], a["stdout"]), (0, WITH), a)
+        check_header()
+        a = net.run("sh", "-c", f"env; echo x >> {AUTHORITIES}; rm {AUTHORITIES}; grep -r {SECRET[:12]} /etc /tmp /workspace; cat {AUTHORITIES}")
+        check(SECRET not in a["stdout"] and "BEGIN CERTIFICATE" in a["stdout"] and a["stderr"].count("ca-certificates.crt") == 2, a["stderr"])
+        plain = net.sandbox({"allow": [{"host": "allowed.test"}]})
+        bundles = [box.sh(f"cat {AUTHORITIES}")["stdout"].count("BEGIN CERTIFICATE") for box in (plain, net.box)]
+        equal(bundles[1], bundles[0] + 1, "certificates")
+        net.daemon.process.kill()
+        net.daemon.process.wait()
+        net.daemon.start()
+        wait_for(lambda: curl("https://allowed.test/tell")["stdout"] == WITH, "a container that a new daemon took up")
+        check_header()
+        equal(net.box.delete().status, 200)
+        wait_for(lambda: not interceptors(), "the interceptor ends with its sandbox")
     main()
     sys.exit()
 

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "tests/unit/tap.h"
 #include "builder/mount.h"
+#include "builder/root.h"
 
 #define MIB (1024ull * 1024)
 
@@ -263,6 +264,25 @@ static void test_image(void)
        "docker: an image's directories");
 }
 
+static void test_authority(void)
+{
+    struct engine e = engine_new(OCI_PODMAN);
+    _cleanup_json_ json_t *without = body_of(OCI_PODMAN, &e);
+    e.order.child.authority_from_fd = 1;
+    _cleanup_json_ json_t *p = body_of(OCI_PODMAN, &e), *d = body_of(OCI_DOCKER, &e);
+    const json_t *m = find(json_object_get(p, "mounts"), "destination", ROOT_AUTHORITIES);
+    ok(m && is_text(m, "source", "/state/engine/sbx-1/" ENGINE_AUTHORITIES) &&
+           has_text(json_object_get(m, "options"), "ro"),
+       "podman: an interceptor's authority");
+    m = find(json_object_get(json_object_get(d, "HostConfig"), "Mounts"), "Target",
+             ROOT_AUTHORITIES);
+    ok(m && is_text(m, "Source", "/state/engine/sbx-1/" ENGINE_AUTHORITIES) &&
+           json_is_true(json_object_get(m, "ReadOnly")),
+       "docker: an interceptor's authority");
+    ok(!find(json_object_get(without, "mounts"), "destination", ROOT_AUTHORITIES),
+       "and the host's where there is no interceptor");
+}
+
 /* A name that is no text cannot be said in JSON. */
 static void test_not_text(void)
 {
@@ -292,6 +312,7 @@ int main(void)
     test_gvisor();
     test_args();
     test_image();
+    test_authority();
     test_not_text();
     unlink(path);
     for (size_t i = ELEMENTS(dirs); i-- > 0;) {

@@ -58,6 +58,7 @@ static int engine_check(const struct runtime_ops *ops, const struct runtime_host
         .workdir = "/workspace",                                                                   \
         .isolation = level,                                                                        \
         .has_proxy = level < ISOLATION_VIRTUAL_MACHINE, /* where it was never tried */             \
+        .has_interceptor = level < ISOLATION_VIRTUAL_MACHINE,                                      \
         .has_addresses = within == OCI_NONE,                                                       \
         .kind =                                                                                    \
             &(const struct warden_kind){.backend = engine, .inner = within, .lacks_inner = lacks}, \

@@ -61,6 +61,7 @@ const struct cell_ops cell_engine = {
     .close_host = engines_close,
     .needs_namespaces = true,
     .has_proxy = true,
+    .has_authority = true,
     .has_addresses = engine_has_addresses,
     .takes = engine_takes,
     .check = engine_check,
