@@ -199,10 +199,26 @@ static void on_probe_made(struct broker_task *t)
     look_again(t);
 }
 
+/* What the probes are is not the control plane's to say, so nothing else of its order is kept. */
+static void prove_take_order(struct broker_task *t)
+{
+    static struct kube_order own; /* too large for a stack, and used up at once */
+    const struct kube_order *o = &t->order;
+    own = (struct kube_order){.version = o->version,
+                              .op = o->op,
+                              .tag = o->tag,
+                              .epoch = o->epoch,
+                              .nonce = o->nonce,
+                              .slot = KUBE_SLOT_ANY};
+    memcpy(own.id, o->id, sizeof(own.id));
+    memcpy(own.home, o->home, sizeof(own.home));
+    t->order = own;
+}
+
 void task_start_prove(struct broker_task *t)
 {
     t->deadline_ms = clock_mono_ms() + PROVE_MS;
-    t->order.slot = KUBE_SLOT_ANY;
+    prove_take_order(t);
     t->manifest = prove_manifest;
     t->on_made = on_probe_made;
     prove_make(t);

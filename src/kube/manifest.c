@@ -246,6 +246,7 @@ static void fill_claim(json_t *out, const struct kube_volume_order *v)
                                         [KUBE_READ_WRITE_ONCE_POD] = "ReadWriteOncePod",
                                         [KUBE_READ_WRITE_MANY] = "ReadWriteMany"};
     static_assert(ELEMENTS(modes) == _KUBE_ACCESS_MODE_MAX, "a word for every mode");
+    assert(v->access < ELEMENTS(modes)); /* the order was checked */
     json_t *spec = json_pack("{s:[s], s:{s:{s:o}}}", "accessModes", modes[v->access], "resources",
                              "requests", "storage", quantity_json(v->bytes, ""));
     if (v->storage_class[0])

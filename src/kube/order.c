@@ -2,7 +2,65 @@
 /* Orders (proto/kube.h), looked at for what they can be; the ceiling is about what they may be. */
 #include "proto/kube.h"
 
+#include <assert.h>
+#include <stddef.h>
 #include <string.h>
+
+#include "base/alloc.h"
+
+#define OP(op)     (1u << KUBE_##op)
+#define EVERY_OP   (~0u)
+#define NAMES_ONE  (~(OP(PROBE) | OP(LIST)))
+#define OF(member) offsetof(struct kube_order, member), sizeof(((struct kube_order *)0)->member)
+
+static_assert(_KUBE_OP_MAX <= 32, "a bit for every operation");
+
+/* Which operations use a member. In an order of any other one it is zero, and so is what no row
+ * names: a member that the checks of an operation do not look at cannot reach the cluster by it. */
+static const struct {
+    size_t offset, size;
+    uint32_t ops;
+} uses[] = {
+    {OF(version), EVERY_OP},
+    {OF(op), EVERY_OP},
+    {OF(tag), EVERY_OP},
+    {OF(epoch), EVERY_OP},
+    {OF(id), NAMES_ONE},
+    {OF(home), OP(CREATE) | OP(TAKE) | OP(PROVE)},
+    {OF(nonce), OP(CREATE) | OP(PROVE)},
+    {OF(generation), OP(CREATE)},
+    {OF(owner), OP(CREATE) | OP(MARK)},
+    {OF(spec), OP(CREATE) | OP(MARK)},
+    {OF(last_exec_s), OP(CREATE) | OP(MARK)},
+    {OF(state), OP(MARK)},
+    {OF(flags), OP(CREATE)},
+    {OF(cpu_millicores), OP(CREATE)},
+    {OF(cpu_request_millicores), OP(CREATE)},
+    {OF(memory_bytes), OP(CREATE)},
+    {OF(memory_request_bytes), OP(CREATE)},
+    {OF(tmp_bytes), OP(CREATE)},
+    {OF(home_bytes), OP(CREATE)},
+    {OF(slot), OP(CREATE)},
+    {OF(processes), OP(CREATE)},
+    {OF(workspace), OP(CREATE)},
+    {OF(cache), OP(CREATE)},
+    {OF(image), OP(CREATE)},
+    {OF(runtime_class), OP(CREATE)},
+    {OF(spec_hash), OP(CREATE)},
+    {OF(n_ranges), OP(CREATE)},
+    {OF(ranges), OP(CREATE)},
+};
+
+static bool has_only_what_it_uses(const struct kube_order *o)
+{
+    static struct kube_order rest; /* too large for a stack, and used up at once */
+    static const struct kube_order none;
+    rest = *o;
+    for (size_t i = 0; i < ELEMENTS(uses); i++)
+        if (uses[i].ops & 1u << o->op)
+            memset((char *)&rest + uses[i].offset, 0, uses[i].size);
+    return memcmp(&rest, &none, sizeof(rest)) == 0;
+}
 
 static bool is_lower_or_digit(char c)
 {
@@ -87,14 +145,14 @@ bool kube_order_is_valid(const struct kube_order *o)
 {
     if (o->version != KUBE_VERSION || o->op == 0 || o->op >= _KUBE_OP_MAX ||
         o->flags & ~(uint32_t)(_KUBE_FLAGS_END - 1) || o->n_ranges > NET_RANGES_MAX ||
-        o->state >= _KUBE_STATE_MAX)
+        o->state >= _KUBE_STATE_MAX || !has_only_what_it_uses(o))
         return false;
     if (!is_name(o->runtime_class, sizeof(o->runtime_class)) ||
         !is_label_value(o->owner, sizeof(o->owner)) || !is_label_value(o->home, sizeof(o->home)) ||
         !is_label_value(o->spec_hash, sizeof(o->spec_hash)) ||
         strnlen(o->spec, sizeof(o->spec)) == sizeof(o->spec))
         return false;
-    bool names_one = o->op != KUBE_PROBE && o->op != KUBE_LIST;
+    bool names_one = NAMES_ONE & 1u << o->op;
     unsigned suffix = o->op == KUBE_PROVE ? sizeof(KUBE_CALLER_SUFFIX) - 1 : 0;
     if (names_one && !kube_label_is_valid(o->id, KUBE_ID_SIZE - 1 - suffix))
         return false;

@@ -85,7 +85,8 @@ enum kube_access_mode {
     _KUBE_ACCESS_MODE_MAX,
 };
 
-/* Every text ends within its member; unused bytes are 0. */
+/* Every text ends within its member; unused bytes are 0, and so is every member that the operation
+ * does not use (src/kube/order.c has the list). */
 struct kube_order {
     uint32_t version;
     uint32_t op; /* enum kube_op */

@@ -160,8 +160,8 @@ def annotated():
             equal(b"".join(iter(lambda: stream.recv(65536), b"")).decode(), text, "what is read")
         known = b.list()["noted"]
         equal((known.home, known.generation, known.last_exec_s), (b"here", 3, 1700000001), "the list has it")
-        for op in (TAKE, MARK, READ):
-            r = b.ask(order(op, "nothing", home="here", last_exec_s=1))
+        for op, members in ((TAKE, {"home": "here"}), (MARK, {"last_exec_s": 1}), (READ, {})):
+            r = b.ask(order(op, "nothing", **members))
             check(r.error and not getattr(r, "fds", []), f"of a sandbox that is not there: {r}")
         cluster.call("PATCH", space, {"metadata": {"labels": {"mas-sandbox/instance": "another"}}}, kind=MERGE)
         r = b.ask(order(MARK, "noted", last_exec_s=1700000002))

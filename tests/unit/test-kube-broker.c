@@ -278,11 +278,17 @@ static uint64_t tag;
 static struct kube_reply listed, bare; /* the last that has a pod, and that has none */
 static size_t n_listed;
 
+/* Only a create says what its pod is. */
 static struct kube_order plain_order(uint32_t op)
 {
+    struct kube_order any = {.version = KUBE_VERSION, .op = op, .tag = ++tag};
+    if (op != KUBE_PROBE && op != KUBE_LIST)
+        strcpy(any.id, "a1");
+    if (op != KUBE_CREATE)
+        return any;
     struct kube_order o = {.version = KUBE_VERSION,
                            .op = op,
-                           .tag = ++tag,
+                           .tag = any.tag,
                            .cpu_millicores = 500,
                            .memory_bytes = 256 * MIB,
                            .tmp_bytes = 16 * MIB,
@@ -458,6 +464,11 @@ static void check_ceiling(void)
     strcpy(o.id, "x/../../kube-system");
     r = send_order(&o);
     ok(r.error == ERROR_INVALID && cluster.log[0] == 0, "an id that is none: %s", r.message);
+    o = plain_order(KUBE_PROVE);
+    o.cache.volume = KUBE_VOLUME_HOST;
+    r = send_order(&o);
+    ok(r.error == ERROR_INVALID && cluster.log[0] == 0, "a proof that says what its pods are: %s",
+       r.message);
     struct kube_reply reply;
     int fd;
     send(sock, "hello", 5, 0);

@@ -2,6 +2,7 @@
 /* The objects of a sandbox, field by field, against tests/data/kube/manifests.txt; what the ceiling
  * lets through; and facts that must hold whatever is ordered. With a second argument the objects
  * are written there, each as it would be posted, for a real API server to judge. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -265,6 +266,46 @@ static void check_ceiling(const struct kube_ceiling *c)
             net_range_parse("192.0.2.0/25", &o.ranges[0]); o.ranges[0].deny = 1);
 }
 
+/* Every order of every operation, with one byte set that it does not use. The lists are the
+ * contract of proto/kube.h, written a second time. */
+static void check_uses(const struct kube_ceiling *c)
+{
+    enum { ID = 1, HOME = 2, NONCE = 4, RECORD = 8, STATE = 16 };
+    static const unsigned used[_KUBE_OP_MAX] = {
+        [KUBE_DELETE] = ID,      [KUBE_CONNECT] = ID,
+        [KUBE_TAKE] = ID | HOME, [KUBE_MARK] = ID | RECORD | STATE,
+        [KUBE_READ] = ID,        [KUBE_PROVE] = ID | HOME | NONCE,
+    };
+    for (uint32_t op = KUBE_PROBE; op < _KUBE_OP_MAX; op++) {
+        struct kube_order o = {.version = KUBE_VERSION, .op = op, .tag = 5}, mask = {0};
+        struct error err = {0};
+        size_t let_in = 0;
+        if (op == KUBE_CREATE)
+            continue;
+        if (used[op] & ID)
+            strcpy(o.id, "a1");
+        ok(kube_ceiling_check(c, &o, &err) == 0, "operation %u: %s", op, err.message);
+        mask.version = mask.op = mask.epoch = UINT32_MAX;
+        mask.tag = UINT64_MAX;
+        mask.nonce = used[op] & NONCE ? UINT64_MAX : 0;
+        mask.state = used[op] & STATE ? UINT32_MAX : 0;
+        mask.last_exec_s = used[op] & RECORD ? UINT64_MAX : 0;
+        memset(mask.id, used[op] & ID ? 1 : 0, sizeof(mask.id));
+        memset(mask.home, used[op] & HOME ? 1 : 0, sizeof(mask.home));
+        memset(mask.owner, used[op] & RECORD ? 1 : 0, sizeof(mask.owner));
+        memset(mask.spec, used[op] & RECORD ? 1 : 0, sizeof(mask.spec));
+        for (size_t i = 0; i < sizeof(o); i += i < offsetof(struct kube_order, spec) ? 1 : 31) {
+            unsigned char *at = (unsigned char *)&o + i;
+            if (((unsigned char *)&mask)[i])
+                continue;
+            *at = 1;
+            let_in += kube_ceiling_check(c, &o, &err) == 0;
+            *at = 0;
+        }
+        ok(let_in == 0, "operation %u lets no member in that it does not use: %zu", op, let_in);
+    }
+}
+
 static void check_ownership(const struct kube_ceiling *c)
 {
     struct kube_order o = plain_order();
@@ -341,6 +382,7 @@ int main(int argc, char **argv)
     check_restricted(&c, &plain);
     check_restricted(&c, &full);
     check_ceiling(&c);
+    check_uses(&c);
     check_ownership(&c);
     check_direct();
     expect_no_ceiling("direct_port", json_integer(443), "1024");
