@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,7 @@ struct program {
     uv_loop_t loop;
     int sock;      /* the warden's; -1 */
     int listen_fd; /* our own; -1 */
+    int client_fd; /* of the broker, which closes it; -1 before the first */
     int relay_fd;  /* to the broker that runs elsewhere; -1 */
     uv_poll_t listener;
     bool stop;
@@ -86,17 +88,38 @@ static void serve_socket(struct program *p, int sock)
     p->broker = kube_broker_new(&options);
 }
 
+/* The end of one that died may lie in the same turn of the loop as the next one's connection. */
+static bool peer_has_gone(int sock)
+{
+    struct pollfd p = {.fd = sock};
+    return poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
+}
+
+/* A control plane that lives is not displaced by another one, which tries again: a relay ends, and
+ * the warden starts the next. */
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
     struct program *p = poll->data;
+    struct ucred peer = {0};
+    socklen_t len = sizeof(peer);
     (void)status;
     (void)events;
-    int fd = accept4(p->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    _cleanup_close_ int fd = accept4(p->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    log_info("a control plane is connected%s", p->broker ? ", in the place of another" : "");
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0) {
+        log_warn("a connection is closed: the kernel does not say whose it is");
+        return;
+    }
+    if (p->broker && !peer_has_gone(p->client_fd)) {
+        log_warn("a connection is closed, because a control plane is connected pid=%d uid=%u",
+                 (int)peer.pid, (unsigned)peer.uid);
+        return;
+    }
+    log_info("a control plane is connected pid=%d uid=%u", (int)peer.pid, (unsigned)peer.uid);
     kube_broker_free(steal_ptr(p->broker));
-    serve_socket(p, fd);
+    p->client_fd = fd_steal(&fd);
+    serve_socket(p, p->client_fd);
 }
 
 /* --- beginning */
@@ -209,7 +232,8 @@ int main(int argc, char **argv)
         {"settings", required_argument, NULL, 's'}, {"listen", required_argument, NULL, 'l'},
         {"warden", no_argument, NULL, 'w'},         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'v'},        {0}};
-    static struct program p = {.plugin = {.fd = -1}, .sock = -1, .listen_fd = -1, .relay_fd = -1};
+    static struct program p = {
+        .plugin = {.fd = -1}, .sock = -1, .listen_fd = -1, .client_fd = -1, .relay_fd = -1};
     const char *settings = NULL, *path = NULL;
     bool by_warden = false;
     struct error err = {0};

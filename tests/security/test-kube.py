@@ -79,6 +79,29 @@ def rights():
                 p.communicate()
 
 
+@test("P33 a control plane that is connected is not displaced by another connection")
+def displaced():
+    with tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o755)
+        p = start(d, {"access": ACCESS, "ceiling": CEILING})
+        try:
+            first = connect(d)
+            check(b"this is no order" in ask(first), "an answer")
+            for _ in range(3):
+                with connect(d) as other:
+                    equal(other.recv(4096), b"", "what another one gets")
+            first.send(b"no order")
+            check(b"this is no order" in first.recv(4096), "an answer as before")
+            first.close()
+            with connect(d) as other:
+                check(b"this is no order" in ask(other), "an answer to the one that comes after it")
+        finally:
+            p.send_signal(signal.SIGKILL)
+            log = p.communicate()[1]
+        whose = f"pid={os.getpid()} uid={os.geteuid()}"
+        equal([log.count(f"{words} {whose}") for words in ("is connected", "because a control plane is connected")], [5, 3], log)
+
+
 @test("P33 what would weaken it is refused by name before it serves")
 def refused():
     def config(cluster, user):
