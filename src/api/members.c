@@ -38,22 +38,17 @@ static const struct member *find_line_args(const json_t *request)
     return find_tool_args(request, "tool");
 }
 
-#define POLICY                                                                                     \
-    {                                                                                              \
-        "policy", MEMBER_GUARD | MEMBER_ANY_CASE, policy_members, NULL                             \
-    }
-
 static const struct member resources[] = {{"cpu"}, {"mem_mb"}, {"disk_mb"}, {"timeout_ms"}, {0}};
 static const struct member tool_of_call[] = {{"name"}, {"args", .find_inner = find_args}, {0}};
 static const struct member trace[] = {{"run_id", MEMBER_TEXT}, {"step_id", MEMBER_TEXT}, {0}};
 const struct member body_mas_create[] = {
-    {"sandbox_id"}, POLICY, {"resources", MEMBER_GUARD, resources, NULL}, {0}};
+    {"sandbox_id"}, POLICY_MEMBER, {"resources", MEMBER_GUARD, resources, NULL}, {0}};
 const struct member body_mas_execute[] = {
     {"sandbox_id"}, {"tool_call_id"},          {"tool", .inner = tool_of_call},
-    POLICY,         {"trace", .inner = trace}, {0}};
+    POLICY_MEMBER,  {"trace", .inner = trace}, {0}};
 const struct member body_mas_destroy[] = {{"sandbox_id"}, {0}};
 const struct member body_mas_line[] = {
-    {"id"}, {"tool"}, {"args", .find_inner = find_line_args}, POLICY, {0}};
+    {"id"}, {"tool"}, {"args", .find_inner = find_line_args}, POLICY_MEMBER, {0}};
 
 /* --- the sbx API */
 

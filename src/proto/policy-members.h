@@ -16,6 +16,12 @@ static const struct member policy_members[] = {
     {"MaxConcurrent", MEMBER_WHOLE}, {0},
 };
 
+/* The row of a request's policy. */
+#define POLICY_MEMBER                                                                              \
+    {                                                                                              \
+        "policy", MEMBER_GUARD | MEMBER_ANY_CASE, policy_members, NULL                             \
+    }
+
 /* Every member of a policy is known and what it should be, or err names the one that is not. */
 static inline int policy_members_check(const json_t *policy, struct error *err)
 {

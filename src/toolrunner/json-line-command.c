@@ -166,8 +166,10 @@ json_t *json_line_shell(const json_t *args, int64_t timeout_ms, struct tool_fail
     if (json_member_string(args, "command", &command, &err) < 0 ||
         json_member_strv(args, "argv", ARGV_MAX, &argv, &err) < 0)
         return tool_fail(f, "invalid_request", "%s", err.message);
-    if (!command && (!argv || !argv[0]))
-        return tool_fail(f, "invalid_request", "command or argv is required");
+    if (!command == !argv)
+        return tool_fail(f, "invalid_request", "shell needs either 'command' or 'argv'");
+    if (argv && !argv[0])
+        return tool_fail(f, "invalid_request", "'argv' is empty");
     const char *shell[] = {"/bin/sh", "-c", command, NULL};
     return command_run(command ? (char *const *)shell : argv, timeout_ms, f);
 }

@@ -20,6 +20,13 @@
 
 #define READ_SIZE 65536
 
+#define IGNORED_MAX 1024
+
+/* What requests of each shape may have. Their arguments are for the tool to check. */
+static const struct member line_members[] = {{"id"}, {"tool"}, {"args"}, POLICY_MEMBER, {0}};
+static const struct member execute_members[] = {{"sandbox_id"}, {"tool_call_id"}, {"tool"},
+                                                POLICY_MEMBER,  {"trace"},        {0}};
+
 struct request {
     bool execute_shape;
     const char *id, *tool;
@@ -63,12 +70,42 @@ static bool policy_allows_tool(const json_t *policy, const char *tool)
     return json_array_size(list) == 0;
 }
 
+/* An empty list is no limit. A tool without any capability fits no list that has one. */
+static bool policy_allows_capability(const json_t *policy, const char *capability)
+{
+    json_t *list = policy_find(policy, "allowedcaps"), *name;
+    size_t i;
+    json_array_foreach(list, i, name)
+    {
+        if (capability && !strcmp(json_string_value(name), capability))
+            return true;
+    }
+    return json_array_size(list) == 0;
+}
+
+/* The member that narrows a call in a way that the runner has no means for, or NULL. Of its tools
+ * only commands see an environment or a network. Values that mean "not set" pass, because clients
+ * in Go send every member. */
+static const char *policy_find_unenforced(const json_t *policy, bool command)
+{
+    const json_t *network = policy_find(policy, "network");
+    if (json_number_value(policy_find(policy, "memorylimit")) != 0)
+        return "MemoryLimit";
+    if (json_number_value(policy_find(policy, "maxconcurrent")) != 0)
+        return "MaxConcurrent";
+    if (command && json_array_size(policy_find(policy, "envwhitelist")))
+        return "EnvWhitelist";
+    if (command && json_array_size(policy_find(network, "allowedhosts")))
+        return "Network.AllowedHosts";
+    return NULL;
+}
+
 /* What cannot be read is no reason to run longer than was meant. */
 static int policy_timeout(const json_t *policy, int64_t *ret_ms, struct error *err)
 {
     json_t *t = policy_find(policy, "timeout");
-    int64_t ns = json_is_integer(t) ? json_integer_value(t) : 0;
-    bool known = !t || json_is_integer(t) ||
+    int64_t ns = 0;
+    bool known = !t || json_whole_number(t, &ns) >= 0 ||
                  (json_is_string(t) && clock_parse_duration(json_string_value(t), &ns) >= 0);
     if (!known || ns < 0)
         return error_field(err, "Timeout",
@@ -77,16 +114,25 @@ static int policy_timeout(const json_t *policy, int64_t *ret_ms, struct error *e
     return 0;
 }
 
+/* Members that no guard is meant by are ignored, as the daemon does; there is no log here. */
+static int request_check_members(const json_t *o, bool execute_shape, struct error *err)
+{
+    _cleanup_strbuf_ struct strbuf ignored = STRBUF_INIT(IGNORED_MAX);
+    const struct members_check how = {.ignored = &ignored};
+    return members_check(&how, o, execute_shape ? execute_members : line_members, "", err);
+}
+
+/* What a refusal is answered with, its shape and its id, is in q before anything is refused. */
 static int request_parse(const json_t *o, struct request *q, struct error *err)
 {
     json_t *tool = json_object_get(o, "tool"), *args = NULL, *policy = NULL;
     *q = (struct request){.id = "", .execute_shape = json_is_object(tool)};
     const json_t *holder = q->execute_shape ? tool : o;
     if (json_member_string(o, q->execute_shape ? "tool_call_id" : "id", &q->id, err) < 0 ||
+        request_check_members(o, q->execute_shape, err) < 0 ||
         json_member_string(holder, q->execute_shape ? "name" : "tool", &q->tool, err) < 0 ||
         json_member_object(holder, "args", &args, err) < 0 ||
         json_member_object(o, "policy", &policy, err) < 0 ||
-        (policy && policy_members_check(policy, err) < 0) ||
         policy_timeout(policy, &q->timeout_ms, err) < 0)
         return -EINVAL;
     q->args = args;
@@ -99,12 +145,20 @@ static json_t *request_run(const struct request *q, struct tool_failure *f)
     _cleanup_json_ json_t *no_args = json_object();
     _cleanup_json_ json_t *paths = policy_paths(q->policy);
     const json_t *args = q->args ? q->args : no_args;
+    const char *capability = tool_capability(q->tool);
     tool_function *tool = tool_find(q->tool);
     bool shell = !strcmp(q->tool, "shell"), code = !strcmp(q->tool, "code");
     if (!tool && !shell && !code)
         return tool_fail(f, "invalid_request", "tool not found");
     if (!policy_allows_tool(q->policy, q->tool))
         return tool_fail(f, "policy_denied", "tool not allowed");
+    if (!policy_allows_capability(q->policy, capability))
+        return tool_fail(f, "policy_denied", "capability not allowed: %s",
+                         capability ? capability : "the tool has none");
+    const char *unenforced = policy_find_unenforced(q->policy, !tool);
+    if (unenforced)
+        return tool_fail(f, "policy_denied", "the runner cannot hold a call to 'policy.%s'",
+                         unenforced);
     if (tool)
         return tool(args, paths, f);
     return shell ? json_line_shell(args, q->timeout_ms, f) : json_line_code(args, q->timeout_ms, f);
@@ -126,10 +180,10 @@ static void answer_set_failure(json_t *o, bool execute_shape, const char *code, 
 }
 
 static json_t *request_answer(const struct request *q, json_t *result, const struct tool_failure *f,
-                              int64_t started_ns)
+                              int64_t duration_ns)
 {
     char duration[CLOCK_DURATION_SIZE];
-    clock_format_duration(clock_mono_ns() - started_ns, duration);
+    clock_format_duration(duration_ns, duration);
     json_t *o = json_object();
     json_object_set_new(o, q->execute_shape ? "tool_call_id" : "id", json_string(q->id));
     if (q->execute_shape)
@@ -148,18 +202,17 @@ static json_t *request_answer(const struct request *q, json_t *result, const str
 static json_t *line_answer(const char *line, size_t len)
 {
     struct error err = {0};
-    struct request q;
+    struct request q = {.id = ""};
     struct tool_failure f = {.code = NULL};
     int64_t started = clock_mono_ns();
     _cleanup_json_ json_t *o = json_parse_object(line, len, &err);
     if (!o || request_parse(o, &q, &err) < 0) {
-        _cleanup_free_ char *text = xasprintf("invalid request: %s", err.message);
-        json_t *answer = json_pack("{s:s, s:i, s:s}", "id", "", "exit_code", 1, "duration", "0s");
-        answer_set_failure(answer, false, "invalid_request", text);
-        return answer;
+        tool_fail(&f, "invalid_request", "%s%s",
+                  q.execute_shape ? "" : "invalid request: ", err.message);
+        return request_answer(&q, NULL, &f, 0);
     }
     _cleanup_json_ json_t *result = request_run(&q, &f);
-    json_t *answer = request_answer(&q, result, &f, started);
+    json_t *answer = request_answer(&q, result, &f, clock_mono_ns() - started);
     json_decref(f.result);
     return answer;
 }

@@ -14,9 +14,10 @@
 static const struct {
     const char *name;
     tool_function *run;
+    const char *capability;
 } tools[] = {
-    {"calculator", tool_calculator},
-    {"file_system", tool_file_system},
+    {"calculator", tool_calculator, NULL},
+    {"file_system", tool_file_system, "file"},
 };
 
 tool_function *tool_find(const char *name)
@@ -26,6 +27,15 @@ tool_function *tool_find(const char *name)
             return tools[i].run;
     }
     return NULL;
+}
+
+const char *tool_capability(const char *name)
+{
+    for (size_t i = 0; i < ELEMENTS(tools); i++) {
+        if (!strcmp(tools[i].name, name))
+            return tools[i].capability;
+    }
+    return "unsafe";
 }
 
 json_t *tool_fail(struct tool_failure *f, const char *code, const char *fmt, ...)

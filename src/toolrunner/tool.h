@@ -22,5 +22,7 @@ json_t *tool_fail(struct tool_failure *f, const char *code, const char *fmt, ...
     __attribute__((format(printf, 3, 4)));
 /* The function of a tool, or NULL. */
 tool_function *tool_find(const char *name);
+/* What a policy has to allow for it, or NULL. What has no function is a command. */
+const char *tool_capability(const char *name);
 /* A builtin's body: {"args","allowed_paths"} on stdin, the result or the failure on stdout. */
 int tool_run(tool_function *tool);

@@ -272,19 +272,82 @@ static bool line_answer(int fd, const char *request, const char *part)
     return strstr(text, part);
 }
 
+/* What narrows a call is held or refused by name, whatever shape the request has. */
+static void expect_guards_held(int fd)
+{
+    static const char shell[] = "\"tool\":\"shell\",\"args\":{\"command\":\"echo ran\"}";
+    static const struct {
+        const char *tool, *rest, *part;
+    } cases[] = {
+        {shell, "\"Policy\":{}", "did you mean 'policy'?"},
+        {shell, "\"polcy\":{}", "did you mean 'policy'?"},
+        {shell, "\"limits\":{}", "there is no member 'limits'"},
+        {"\"tool\":{\"name\":\"shell\",\"args\":{\"command\":\"echo ran\"}}", "\"Policy\":{}",
+         "did you mean 'policy'?"},
+        {shell, "\"policy\":[]", "'policy' must be an object"},
+        {shell, "\"policy\":{\"AllowedCaps\":[\"file\"]}", "capability not allowed: unsafe"},
+        {"\"tool\":\"code\",\"args\":{\"language\":\"sh\",\"code\":\"echo ran\"}",
+         "\"policy\":{\"allowed_caps\":[\"network\"]}", "capability not allowed: unsafe"},
+        {"\"tool\":\"file_system\",\"args\":{\"action\":\"list\",\"path\":\"/tmp\"}",
+         "\"policy\":{\"AllowedCaps\":[\"unsafe\"],\"AllowedPaths\":[\"/tmp\"]}",
+         "capability not allowed: file"},
+        {"\"tool\":\"calculator\",\"args\":{\"expression\":\"1\"}",
+         "\"policy\":{\"AllowedCaps\":[\"unsafe\"]}", "capability not allowed: the tool has none"},
+        {shell, "\"policy\":{\"MemoryLimit\":1048576}",
+         "cannot hold a call to 'policy.MemoryLimit'"},
+        {shell, "\"policy\":{\"MemoryLimit\":1e300}", "cannot hold a call to 'policy.MemoryLimit'"},
+        {"\"tool\":\"calculator\",\"args\":{\"expression\":\"1\"}",
+         "\"policy\":{\"memory_limit\":1048576}", "cannot hold a call to 'policy.MemoryLimit'"},
+        {shell, "\"policy\":{\"MaxConcurrent\":1}", "cannot hold a call to 'policy.MaxConcurrent'"},
+        {shell, "\"policy\":{\"EnvWhitelist\":[\"A\"]}",
+         "cannot hold a call to 'policy.EnvWhitelist'"},
+        {shell, "\"policy\":{\"network\":{\"Enabled\":true,\"allowed_hosts\":[\"a.test\"]}}",
+         "cannot hold a call to 'policy.Network.AllowedHosts'"},
+        {"\"tool\":\"shell\",\"args\":{\"command\":\"echo ran\",\"argv\":[\"echo\",\"ran\"]}",
+         "\"policy\":{}", "shell needs either 'command' or 'argv'"},
+        {shell, "\"policy\":{\"AllowedCaps\":[\"unsafe\"]}", "\"stdout\":\"ran\\n\""},
+        {shell, "\"policy\":{\"Timeout\":5e9}", "\"stdout\":\"ran\\n\""},
+        {shell, "\"policy\":null,\"tool_version\":3", "\"stdout\":\"ran\\n\""},
+        /* All that a client in Go sends of a policy that was not set. */
+        {shell,
+         "\"policy\":{\"AllowedTools\":null,\"AllowedCaps\":null,\"Workdir\":\"\",\"AllowedPaths\":"
+         "null,\"EnvWhitelist\":null,\"Network\":{\"Enabled\":false,\"AllowedHosts\":null},"
+         "\"Timeout\":0,\"MemoryLimit\":0,\"MaxConcurrent\":0}",
+         "\"stdout\":\"ran\\n\""},
+        {"\"tool\":\"calculator\",\"args\":{\"expression\":\"1\"}",
+         "\"policy\":{\"Network\":{\"AllowedHosts\":[\"a.test\"]},\"EnvWhitelist\":[\"A\"]}",
+         "\"result\":1}"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char line[640];
+        snprintf(line, sizeof(line), "{\"id\":\"g\",%s,%s}\n", cases[i].tool, cases[i].rest);
+        ok(line_answer(fd, line, cases[i].part), "a guard of a line: %s", cases[i].rest);
+    }
+    ok(line_answer(fd, "{\"id\":\"g1\",\"tool\":5}\n",
+                   "{\"id\":\"g1\",\"error\":\"invalid request: 'tool' must be a string\","
+                   "\"exit_code\":1,\"duration\":\"0s\"}"),
+       "a refused line has its id");
+    ok(line_answer(fd,
+                   "{\"tool_call_id\":\"g2\",\"tool\":{\"name\":\"calculator\"},\"policy\":5}\n",
+                   "{\"tool_call_id\":\"g2\",\"status\":\"error\",\"error\":{\"code\":"
+                   "\"invalid_request\",\"message\":\"'policy' must be an object\"},"
+                   "\"exit_code\":1}"),
+       "a refused request of the execute shape is answered in kind");
+}
+
 static void test_lines(const char *binary)
 {
     char path[128];
     snprintf(path, sizeof(path), "%s/port.sock", dir);
     pid_t pid = start_listener(binary, path);
     int fd = connect_unix(path);
+    expect_guards_held(fd);
     ok(line_answer(
            fd, "{\"id\":\"c1\",\"tool\":\"calculator\",\"args\":{\"expression\":\"2+3\"}}\n",
            "{\"id\":\"c1\",\"result\":{\"expression\":\"2+3\",\"result\":5},\"exit_code\":0,"
            "\"duration\":\""),
        "a JSON line");
-    ok(line_answer(fd, "nonsense\n",
-                   "{\"id\":\"\",\"exit_code\":1,\"duration\":\"0s\",\"error\":\"invalid request"),
+    ok(line_answer(fd, "nonsense\n", "{\"id\":\"\",\"error\":\"invalid request"),
        "a line that is not JSON");
     ok(line_answer(fd, "{\"id\":\"c2\",\"tool\":\"fly\",\"args\":{}}\n", "tool not found"),
        "unknown tool");
