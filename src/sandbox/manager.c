@@ -60,6 +60,18 @@ static void expire_overdue(struct manager *m)
     }
 }
 
+/* One of an earlier control plane is there, and only not reached yet. Calls that wait for it are
+ * answered; it is not given up, because that would delete what its callers have in it. */
+static void answer_waiters(struct sandbox *sb)
+{
+    struct error err = {0};
+    error_set(&err, ERROR_UNAVAILABLE, 0,
+              "sandbox %s is not reached yet since the daemon was started", sb->id);
+    sandbox_ref(sb);
+    sandbox_wake(&sb->waiters_ready, sb, &err);
+    sandbox_unref(sb);
+}
+
 static void expire_creating(struct manager *m)
 {
     int64_t limit = clock_mono_ms() - (int64_t)m->options.config.create_timeout_ms;
@@ -69,6 +81,12 @@ static void expire_creating(struct manager *m)
         struct error err = {0};
         if (sb->state != SANDBOX_CREATING || sb->created_ms > limit || sb->paused)
             continue;
+        if (sb->restored && list_empty(&sb->waiters_ready))
+            continue;
+        if (sb->restored) {
+            answer_waiters(sb);
+            return;
+        }
         error_set(&err, ERROR_TIMEOUT, 0,
                   "the sandbox was not ready in time "
                   "(create_ready_timeout)");

@@ -6,7 +6,8 @@
  *   POD_FINDING     of an adopted one: the first list of sandboxes
  *   POD_TAKING      of the same: its next generation, which is written to its pod before its runner
  *                   is told
- *   POD_CONNECTING  a connection to the runner, which is tried again until the start is late
+ *   POD_CONNECTING  a connection to the runner, which is tried again until the start is late; of an
+ *                   adopted one, for as long as its pod is there
  *   POD_LOOKING     the runner's account of its walls; then a connection for good (POD_CONNECTING)
  *   POD_RUNNING     its end: the sandbox has the connection, and asks for others
  *   POD_DELETING    the broker's word that the namespace is gone
@@ -37,8 +38,9 @@
 
 #define TRY_AGAIN_MS 300
 #define FIRST_BYTE_MS                                                                              \
-    10000 /* a kubelet that stands still opens connections and carries nothing                     \
-           */
+    10000                     /* a kubelet that stands still opens connections and carries nothing \
+                               */
+#define LATE_AGAIN_MS    5000 /* one that is late already is not asked for in a hurry */
 #define DELETE_AGAIN_MS  5000
 #define FIRST_GENERATION 1
 #define MARK_SOON_MS     1000
@@ -72,6 +74,8 @@ struct runtime_instance {
     bool left;     /* nothing is told any more: the sandbox knows of its end */
     bool asked;    /* a connection is being made */
     bool adopted;
+    bool overdue;      /* an adopted one is not there in time, and is waited for */
+    char problem[160]; /* what its start met last; "": nothing */
     unsigned proof_tries, witness_tries;
     struct effective effective;
     struct error failure;   /* why it did not start */
@@ -220,10 +224,34 @@ static void format_reason(const struct kube_reply *r, const char *what, char *ou
              r->message[0] ? ": " : "", r->message);
 }
 
+/* What stands in the way of a start, and how long it takes until that is tried again. */
+static uint64_t note_problem(struct runtime_instance *in, const char *why)
+{
+    snprintf(in->problem, sizeof(in->problem), "%.159s", why);
+    return in->overdue ? LATE_AGAIN_MS : TRY_AGAIN_MS;
+}
+
+/* An adopted pod holds a sandbox that its callers use. That it is not reached says nothing about
+ * it: the cluster, the broker or the role may be what is in the way. So it is waited for, until it
+ * is reached, its pod ends, or its sandbox is deleted. */
+static void on_adoption_late(struct runtime_instance *in)
+{
+    in->overdue = true;
+    log_warn("a pod is not taken over yet, and is waited for id=%s: %s", in->id,
+             in->problem[0]            ? in->problem
+             : in->step == POD_FINDING ? "the cluster has not listed its sandboxes"
+                                       : "its runner does not answer");
+    loop_timer_start(&in->late, cluster_options(in->cluster)->start_ms);
+}
+
 static void on_start_late(void *data)
 {
     struct runtime_instance *in = data;
     char why[480];
+    if (in->adopted) {
+        on_adoption_late(in);
+        return;
+    }
     format_reason(&in->told,
                   in->told.phase == KUBE_POD_RUNNING ? "runs, and its runner does not answer"
                                                      : "did not come to run in time",
@@ -268,7 +296,7 @@ static void on_runner_walls(void *data, const struct walls *walls, const char *w
     in->step = POD_CONNECTING;
     if (!walls) {
         log_info("a pod is not looked at yet id=%s: %s", in->id, why);
-        wait_then(in, TRY_AGAIN_MS, pod_connect);
+        wait_then(in, note_problem(in, why), pod_connect);
         return;
     }
     struct pod_network n = network_of(in->cluster, in->adopted);
@@ -299,6 +327,7 @@ static void use_connection(struct runtime_instance *in, int fd)
         return;
     }
     loop_timer_stop(&in->late);
+    in->overdue = false;
     in->step = POD_RUNNING;
     in->started = true;
     if (in->ahead)
@@ -347,7 +376,7 @@ static void on_pod_connected(void *data, const struct kube_reply *reply, int fd)
             return;
         in->asked = false;
         log_debug("a runner is not reached id=%s: %s", in->id, reply->message);
-        wait_then(in, TRY_AGAIN_MS, pod_connect);
+        wait_then(in, note_problem(in, reply->message), pod_connect);
         return;
     }
     if (in->closing) { /* the handle of the one before is not gone yet */
@@ -481,7 +510,7 @@ static void on_pod_taken(void *data, const struct kube_reply *reply, int fd)
         tell_end(in, NULL);
         instance_free(in);
     } else {
-        wait_then(in, TRY_AGAIN_MS, pod_take);
+        wait_then(in, note_problem(in, reply->message), pod_take);
     }
 }
 
