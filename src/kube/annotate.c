@@ -9,10 +9,10 @@
  * may pass over a number, and only the last one is answered. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/digits.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/strbuf.h"
@@ -154,6 +154,14 @@ static bool is_of_home(const struct broker_task *t, const json_t *annotations)
     return !*home || strcmp(home, t->order.home) == 0;
 }
 
+/* A pod whose generation cannot be counted on is not taken: a smaller one than before would
+ * let an earlier control plane in again. */
+static bool read_generation(const json_t *annotations, uint64_t *ret)
+{
+    return decimal_parse(json_member_text(annotations, KUBE_ANNOTATION_GENERATION), ret) == 0 &&
+           *ret >= 1 && *ret < KUBE_GENERATIONS;
+}
+
 static void on_annotate_looked(void *data, const struct kube_answer *answer)
 {
     struct broker_task *t = data;
@@ -175,9 +183,11 @@ static void on_annotate_looked(void *data, const struct kube_answer *answer)
         answer_spec(t, json_member_text(annotations, KUBE_ANNOTATION_SPEC));
     } else if (t->order.op == KUBE_TAKE && !is_of_home(t, annotations)) {
         annotate_fail(t, ERROR_CONFLICT, "is of another control plane; it was not touched");
+    } else if (t->order.op == KUBE_TAKE && !read_generation(annotations, &t->generation)) {
+        annotate_fail(t, ERROR_CONFLICT,
+                      "was changed by hand: its generation is no number that can be followed");
     } else {
-        t->generation =
-            strtoull(json_member_text(annotations, KUBE_ANNOTATION_GENERATION), NULL, 10) + 1;
+        t->generation++;
         annotate_write(t, metadata);
     }
 }

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/digits.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -232,8 +233,9 @@ static void list_namespace(struct broker_task *t, const json_t *space)
         r.phase = KUBE_POD_ENDING;
     struct known_pod *p = map_find(b->pods, r.id);
     if (p) { /* it is answered with the others */
-        p->told.last_exec_s =
-            strtoull(json_member_text(annotations, KUBE_ANNOTATION_LAST_EXEC), NULL, 10);
+        p->told.last_exec_s = 0;
+        decimal_parse(json_member_text(annotations, KUBE_ANNOTATION_LAST_EXEC),
+                      &p->told.last_exec_s);
         return;
     }
     snprintf(r.home, sizeof(r.home), "%.63s", json_member_text(annotations, KUBE_ANNOTATION_HOME));

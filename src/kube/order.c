@@ -127,7 +127,8 @@ static bool is_volume(const struct kube_volume_order *v)
 static bool has_valid_create(const struct kube_order *o)
 {
     if (!is_image(o->image) || !is_volume(&o->workspace) || !is_volume(&o->cache) ||
-        o->workspace.volume == KUBE_VOLUME_HOST)
+        o->workspace.volume == KUBE_VOLUME_HOST || o->generation == 0 ||
+        o->generation >= KUBE_GENERATIONS)
         return false;
     if (o->memory_bytes == 0 || o->memory_bytes > KUBE_QUANTITY_MAX || o->cpu_millicores == 0 ||
         o->memory_request_bytes > o->memory_bytes || o->cpu_request_millicores > o->cpu_millicores)

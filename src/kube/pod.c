@@ -2,10 +2,10 @@
 #include "kube/pod.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/digits.h"
 #include "base/json.h"
 #include "kube/manifest.h"
 
@@ -92,11 +92,11 @@ void kube_pod_read(const json_t *pod, struct kube_reply *ret)
     const json_t *status = json_object_get(pod, "status");
     const char *id = json_member_text(json_object_get(metadata, "labels"), "mas-sandbox/id");
     const json_t *annotations = json_object_get(metadata, "annotations");
-    const char *generation = json_member_text(annotations, KUBE_ANNOTATION_GENERATION);
     copy_word(ret->home, sizeof(ret->home), json_member_text(annotations, KUBE_ANNOTATION_HOME));
     copy_word(ret->id, sizeof(ret->id), id);
     copy_word(ret->uid, sizeof(ret->uid), json_member_text(metadata, "uid"));
-    ret->generation = strtoull(generation, NULL, 10);
+    ret->generation = 0; /* not known */
+    decimal_parse(json_member_text(annotations, KUBE_ANNOTATION_GENERATION), &ret->generation);
     ret->phase = read_phase(metadata, status);
     ret->reason[0] = ret->message[0] = 0;
     if (*json_member_text(status, "reason"))

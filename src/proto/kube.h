@@ -28,6 +28,7 @@
 #define KUBE_SPEC_SIZE     32768
 #define KUBE_QUANTITY_MAX  (1ull << 50)
 #define KUBE_CALLER_SUFFIX "-c"
+#define KUBE_GENERATIONS   (1u << 31) /* the first that is none */
 #define KUBE_SLOT_ANY      UINT32_MAX /* the broker takes user ids that no other pod has */
 
 enum kube_op {
@@ -96,7 +97,7 @@ struct kube_order {
     uint32_t n_ranges; /* networks that it may reach; 0: none */
     uint64_t memory_bytes, memory_request_bytes;
     uint64_t tmp_bytes, home_bytes;
-    uint64_t generation;
+    uint64_t generation;  /* from 1 on */
     uint32_t slot;        /* which user ids of the range, from 0; or KUBE_SLOT_ANY */
     uint32_t epoch;       /* of the broker that it is for; 0: any */
     uint64_t nonce;       /* of this create: objects of another one are not taken for its own */

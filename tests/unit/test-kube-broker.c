@@ -164,6 +164,23 @@ static char *answer_post(char *path, const char *body, size_t *ret_len)
     return answer_with("201 Created", cluster.bodies[cluster.n - 1], ret_len);
 }
 
+/* A merge patch of metadata, as far as the broker sends one. */
+static char *answer_patch(const char *path, const char *body, size_t *ret_len)
+{
+    struct error err = {0};
+    int at = find_object(path);
+    snprintf(cluster.log + strlen(cluster.log), sizeof(cluster.log) - strlen(cluster.log),
+             "PATCH %s ", path);
+    if (at < 0)
+        return answer_recorded("03-pod-get-404", ret_len);
+    _cleanup_json_ json_t *patch = json_parse(body, strlen(body), &err);
+    _cleanup_json_ json_t *o = json_parse(cluster.bodies[at], strlen(cluster.bodies[at]), &err);
+    json_object_update_recursive(o, patch);
+    free(cluster.bodies[at]);
+    cluster.bodies[at] = json_dumps(o, JSON_COMPACT);
+    return answer_with("200 OK", cluster.bodies[at], ret_len);
+}
+
 #define POD(space, name, id, phase)                                                                \
     "{\"metadata\":{\"namespace\":\"" space "\",\"name\":\"" name "\",\"uid\":\"u-" space name     \
     "\",\"resourceVersion\":\"1\",\"labels\":{\"mas-sandbox/id\":\"" id                            \
@@ -247,6 +264,8 @@ static char *serve(void *data, const char *head, size_t *ret_len)
                  "DELETE %s %s ", path, strstr(body, "\"uid\"") ? "uid" : "");
         remove_below(path);
         answer = answer_with("200 OK", "{\"kind\":\"Namespace\",\"metadata\":{}}", ret_len);
+    } else if (strcmp(method, "PATCH") == 0) {
+        answer = answer_patch(path, body + 4, ret_len);
     } else {
         answer = answer_get(path, ret_len);
     }
@@ -293,6 +312,7 @@ static struct kube_order plain_order(uint32_t op)
                            .memory_bytes = 256 * MIB,
                            .tmp_bytes = 16 * MIB,
                            .home_bytes = 16 * MIB,
+                           .generation = 1,
                            .workspace = {.bytes = 64 * MIB},
                            .cache = {.bytes = 32 * MIB}};
     strcpy(o.id, "a1");
@@ -520,6 +540,54 @@ static void check_probe(void)
     reset_cluster();
 }
 
+/* --- what objects say */
+
+#define SPACE_PATH "/api/v1/namespaces/sbx-a1"
+#define POD_PATH   SPACE_PATH "/pods/" KUBE_POD_NAME
+
+/* Gives an object another annotation, as a hand in the cluster would. */
+static void annotate_by_hand(const char *path, const char *name, const char *value)
+{
+    size_t len;
+    _cleanup_json_ json_t *patch =
+        json_pack("{s:{s:{s:s}}}", "metadata", "annotations", name, value);
+    char *body = json_dumps(patch, JSON_COMPACT);
+    free(answer_patch(path, body, &len));
+    free(body);
+    cluster.log[0] = 0;
+}
+
+static struct kube_reply send_plain(uint32_t op)
+{
+    struct kube_order o = plain_order(op);
+    return send_order(&o);
+}
+
+static void check_generations(void)
+{
+    static const char *const bad[] = {"",
+                                      "0",
+                                      "x",
+                                      "-1",
+                                      " 2",
+                                      "2x",
+                                      "2147483648",
+                                      "18446744073709551615",
+                                      "18446744073709551616"};
+    struct kube_reply r = send_plain(KUBE_CREATE);
+    r = send_plain(KUBE_TAKE);
+    ok(r.error == 0 && r.generation == 2, "the next generation: %s", r.message);
+    r = send_plain(KUBE_TAKE);
+    ok(r.error == 0 && r.generation == 3, "and the next");
+    for (size_t i = 0; i < ELEMENTS(bad); i++) {
+        annotate_by_hand(POD_PATH, KUBE_ANNOTATION_GENERATION, bad[i]);
+        r = send_plain(KUBE_TAKE);
+        ok(r.error == ERROR_CONFLICT && strstr(r.message, "by hand") && cluster.log[0] == 0,
+           "the generation '%s': %s", bad[i], r.message);
+    }
+    reset_cluster();
+}
+
 /* Whether there is a turn in which the loop has nothing to do. */
 static bool loop_comes_to_rest(void)
 {
@@ -739,6 +807,7 @@ int main(int argc, char **argv)
     check_retries();
     check_ceiling();
     check_probe();
+    check_generations();
     check_streams(b);
     check_direct(b, &ceiling);
     close(sock);

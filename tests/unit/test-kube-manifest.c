@@ -256,6 +256,8 @@ static void check_ceiling(const struct kube_ceiling *c)
     REFUSED(ERROR_INVALID, "an image with a space", strcpy(o.image, "docker.example/base:1 x"));
     REFUSED(ERROR_INVALID, "an owner with a line end", strcpy(o.owner, "a\nb"));
     REFUSED(ERROR_INVALID, "a spec without an end", memset(o.spec, 'x', sizeof(o.spec)));
+    REFUSED(ERROR_INVALID, "no generation", o.generation = 0);
+    REFUSED(ERROR_INVALID, "a generation without end", o.generation = KUBE_GENERATIONS);
     REFUSED(ERROR_INVALID, "no memory limit", o.memory_bytes = 0);
     REFUSED(ERROR_INVALID, "a request above the limit", o.memory_request_bytes = 512 * MIB);
     REFUSED(ERROR_INVALID, "an unknown flag", o.flags = _KUBE_FLAGS_END);

@@ -77,8 +77,8 @@ _numbers = itertools.count()
 
 def order(op, name="", **members):
     """What an operation does not use is zero: only a create says what its pod is."""
-    made = dict(cpu_millicores=500, memory_bytes=256 * MIB, tmp_bytes=16 * MIB, home_bytes=16 * MIB, image=IMAGE.encode(),
-                workspace=Volume(bytes=64 * MIB), cache=Volume(bytes=32 * MIB)) if op == CREATE else {}
+    made = dict(cpu_millicores=500, memory_bytes=256 * MIB, tmp_bytes=16 * MIB, home_bytes=16 * MIB, generation=1,
+                image=IMAGE.encode(), workspace=Volume(bytes=64 * MIB), cache=Volume(bytes=32 * MIB)) if op == CREATE else {}
     o = Order(version=1, op=op, id=name.encode(), **made)
     for key, value in members.items():
         if key == "ranges":
