@@ -324,13 +324,17 @@ int network_json_check_denied(char *const *denied, struct error *err)
     return 0;
 }
 
-int network_json_check(struct spec *s, struct error *err)
+int network_json_check(struct spec *s, const char *allowed, const char *denied, struct error *err)
 {
     s->network = s->hosts && s->hosts[0];
     if (!s->network)
         return 0;
-    return gateway_rules_check(
-        &(struct gateway_rules){.hosts = s->hosts, .denied = s->denied_hosts, .proxy = true}, err);
+    return gateway_rules_check(&(struct gateway_rules){.hosts = s->hosts,
+                                                       .denied = s->denied_hosts,
+                                                       .hosts_member = allowed,
+                                                       .denied_member = denied,
+                                                       .proxy = true},
+                               err);
 }
 
 /* Rules that allow something are a network; without one there is none, whatever is denied. */
@@ -355,7 +359,7 @@ static int parse_lists(const json_t *o, bool by_address, struct spec *s, struct 
         r = network_json_check_denied(s->denied_hosts, err);
     if (r < 0)
         return r;
-    return network_json_check(s, err);
+    return network_json_check(s, "allow", "deny", err);
 }
 
 int network_json_parse(const json_t *body, struct spec *s, struct error *err)

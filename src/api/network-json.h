@@ -15,8 +15,9 @@ int network_json_parse(const json_t *body, struct spec *s, struct error *err);
  * it is where there is none. The caller frees with strv_free(). */
 int network_json_rules(const json_t *o, const char *key, bool intercept, char ***ret,
                        struct error *err);
-/* Checks the rules that a spec has got; it has a network where one of them allows something. */
-int network_json_check(struct spec *s, struct error *err);
+/* Checks the rules that a spec has got from these members; it has a network where one of them
+ * allows something. */
+int network_json_check(struct spec *s, const char *allowed, const char *denied, struct error *err);
 /* Rules that are to deny something by address: addresses and networks, with or without a port. */
 int network_json_check_denied(char *const *denied, struct error *err);
 /* {"mode","allow","deny"}. */

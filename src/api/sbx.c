@@ -44,13 +44,13 @@ static char *join_words(char *const *list)
 /* Lists of this API are hosts, without the attributes that rules of the native one may have. */
 static int check_plain_hosts(struct spec *s, struct error *err)
 {
-    int r = gateway_hosts_check(s->hosts, err);
+    int r = gateway_hosts_check(s->hosts, "allowed_hosts", err);
     if (r < 0)
         return r;
-    r = gateway_hosts_check(s->denied_hosts, err);
+    r = gateway_hosts_check(s->denied_hosts, "disallowed_hosts", err);
     if (r < 0)
         return r;
-    return network_json_check(s, err);
+    return network_json_check(s, "allowed_hosts", "disallowed_hosts", err);
 }
 
 /* With no allowed host every host is disallowed. Both lists are shown to commands. */
@@ -77,7 +77,7 @@ static int parse_hosts(const json_t *body, struct spec *s, struct error *err)
     s->denied_hosts = steal_ptr(disallowed);
     struct error why = {0};
     if (check_plain_hosts(s, &why) < 0)
-        return error_field(err, "allowed_hosts", "allowed_hosts: %s", why.message);
+        return error_field(err, why.field, "%s: %s", why.field, why.message);
     return 0;
 }
 

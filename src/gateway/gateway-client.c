@@ -12,53 +12,58 @@
 #include "gateway/gateway-proto.h"
 #include "gateway/rule.h"
 
-static int pack_host(struct gateway_request *req, const char *host, uint32_t *count,
-                     struct error *err)
+/* As error_field(), for lists that not every contract calls the same. */
+#define error_member(err, member, ...)                                                             \
+    ((member) ? error_field(err, member, __VA_ARGS__)                                              \
+              : error_set(err, ERROR_INVALID, 0, __VA_ARGS__))
+
+static int pack_host(struct gateway_request *req, const char *host, const char *member,
+                     uint32_t *count, struct error *err)
 {
     size_t size = strlen(host) + 1;
     if (req->n_hosts + req->n_denied + req->n_intercepted == GATEWAY_HOSTS_MAX ||
         size > GATEWAY_HOSTS_SIZE - req->hosts_len)
-        return error_field(err, "AllowedHosts", "too many hosts: at most %d and %d bytes",
-                           GATEWAY_HOSTS_MAX, GATEWAY_HOSTS_SIZE);
+        return error_member(err, member, "too many hosts: at most %d and %d bytes",
+                            GATEWAY_HOSTS_MAX, GATEWAY_HOSTS_SIZE);
     memcpy(req->hosts + req->hosts_len, host, size);
     req->hosts_len += (uint32_t)size;
     (*count)++;
     return 0;
 }
 
-static int check_host(const char *host, bool full, struct error *err)
+static int check_host(const char *host, bool full, const char *member, struct error *err)
 {
     struct rule_list l = {0};
     int r = full ? rule_list_add_full(&l, host) : rule_list_add(&l, host);
     rule_list_done(&l);
     if (r < 0)
-        return error_field(err, "AllowedHosts",
-                           "'%.64s' is not a host, *.domain, address or network", host);
+        return error_member(err, member, "'%.64s' is not a host, *.domain, address or network",
+                            host);
     return 0;
 }
 
-int gateway_hosts_check(char *const *hosts, struct error *err)
+int gateway_hosts_check(char *const *hosts, const char *member, struct error *err)
 {
     int r = 0;
     for (; r >= 0 && hosts && *hosts; hosts++)
-        r = check_host(*hosts, false, err);
+        r = check_host(*hosts, false, member, err);
     return r;
 }
 
-static int pack_list(struct gateway_request *req, char *const *hosts, uint32_t *count,
-                     struct error *err)
+static int pack_list(struct gateway_request *req, char *const *hosts, const char *member,
+                     uint32_t *count, struct error *err)
 {
     int r = 0;
     for (; r >= 0 && hosts && *hosts; hosts++)
-        r = pack_host(req, *hosts, count, err);
+        r = pack_host(req, *hosts, member, count, err);
     return r;
 }
 
-static int check_list(char *const *hosts, struct error *err)
+static int check_list(char *const *hosts, const char *member, struct error *err)
 {
     int r = 0;
     for (; r >= 0 && hosts && *hosts; hosts++)
-        r = check_host(*hosts, true, err);
+        r = check_host(*hosts, true, member, err);
     return r;
 }
 
@@ -87,9 +92,9 @@ static int pack(struct gateway_request *req, const struct gateway_rules *rules, 
         req->flags |= GATEWAY_ANY_HOST;
     if (rules->images)
         req->flags |= GATEWAY_IMAGES;
-    int r = pack_list(req, rules->hosts, &req->n_hosts, err);
-    r = r < 0 ? r : pack_list(req, rules->denied, &req->n_denied, err);
-    return r < 0 ? r : pack_list(req, rules->intercepted, &req->n_intercepted, err);
+    int r = pack_list(req, rules->hosts, rules->hosts_member, &req->n_hosts, err);
+    r = r < 0 ? r : pack_list(req, rules->denied, rules->denied_member, &req->n_denied, err);
+    return r < 0 ? r : pack_list(req, rules->intercepted, NULL, &req->n_intercepted, err);
 }
 
 static struct rule_list parse_list(char *const *hosts)
@@ -165,9 +170,9 @@ bool gateway_hosts_cover(char *const *wide, char *const *narrow)
 int gateway_rules_check(const struct gateway_rules *rules, struct error *err)
 {
     _cleanup_free_ struct gateway_request *req = new0(struct gateway_request);
-    int r = check_list(rules->hosts, err);
-    r = r < 0 ? r : check_list(rules->denied, err);
-    r = r < 0 ? r : check_list(rules->intercepted, err);
+    int r = check_list(rules->hosts, rules->hosts_member, err);
+    r = r < 0 ? r : check_list(rules->denied, rules->denied_member, err);
+    r = r < 0 ? r : check_list(rules->intercepted, NULL, err);
     return r < 0 ? r : pack(req, rules, err);
 }
 

@@ -8,15 +8,17 @@
 struct error;
 
 struct gateway_rules {
-    char *const *hosts;       /* allowed hosts (rule.h); NULL or empty: every public host */
-    char *const *denied;      /* what none of them opens; may be NULL */
-    char *const *intercepted; /* hosts of secrets: see n_intercepted; may be NULL */
-    int intercept_fd;         /* with them and a report: the interceptor, or -1 */
-    bool proxy;               /* the stream is of a sandbox's proxy; needs hosts */
-    bool socket;              /* and is the program's own connection, passed out */
-    bool images;              /* the stream is of what fetches images: see GATEWAY_IMAGES */
-    const char *label;        /* whose stream it is: the sandbox's id */
-    const char *owner;        /* the key that the sandbox belongs to; NULL or "": none */
+    char *const *hosts;        /* allowed hosts (rule.h); NULL or empty: every public host */
+    char *const *denied;       /* what none of them opens; may be NULL */
+    char *const *intercepted;  /* hosts of secrets: see n_intercepted; may be NULL */
+    const char *hosts_member;  /* how a request calls the list: errors name it; NULL: none does */
+    const char *denied_member; /* the same of the other */
+    int intercept_fd;          /* with them and a report: the interceptor, or -1 */
+    bool proxy;                /* the stream is of a sandbox's proxy; needs hosts */
+    bool socket;               /* and is the program's own connection, passed out */
+    bool images;               /* the stream is of what fetches images: see GATEWAY_IMAGES */
+    const char *label;         /* whose stream it is: the sandbox's id */
+    const char *owner;         /* the key that the sandbox belongs to; NULL or "": none */
     uint64_t tag;
 };
 
@@ -31,9 +33,11 @@ char **gateway_hosts_intersect(char *const *a, char *const *b);
 /* Does `wide` allow every host that `narrow` allows? Empty lists allow nothing here. What is no
  * rule is not covered. */
 bool gateway_hosts_cover(char *const *wide, char *const *narrow);
-/* Names the first host that is not a rule without attributes. NULL is fine. */
-int gateway_hosts_check(char *const *hosts, struct error *err);
-/* Checks rules without sending anything: names the first host that is not a rule. */
+/* Names the first host that is not a rule without attributes, and the member of the request that
+ * has it. NULL is fine. */
+int gateway_hosts_check(char *const *hosts, const char *member, struct error *err);
+/* Checks rules without sending anything: names the first host that is not a rule, or the list that
+ * is too long. */
 int gateway_rules_check(const struct gateway_rules *rules, struct error *err);
 /* Sends one request with stream_fd and report_fd (or -1), which stay the caller's to close. Does
  * not wait: the decision is answered on the stream and told on the report. ERROR_UNAVAILABLE when

@@ -315,5 +315,9 @@ int interceptor_check(const struct manager *m, const struct runtime_ops *ops,
     if (*ret && strv_length(*ret) > INTERCEPT_HOSTS_MAX)
         return error_field(err, "intercept", "more than %d hosts would be intercepted",
                            INTERCEPT_HOSTS_MAX);
-    return *ret ? gateway_rules_check(&rules, err) : -ENOENT;
+    if (!*ret)
+        return -ENOENT;
+    struct error why = {0};
+    return gateway_rules_check(&rules, &why) < 0 ? error_field(err, "intercept", "%s", why.message)
+                                                 : 0;
 }

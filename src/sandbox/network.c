@@ -240,8 +240,11 @@ static int check_gateway(const struct sandbox *sb, const struct network_change *
     if (!sb->spec.network)
         return 0;
     struct network_rules after = rules_after(sb, c);
+    bool denies = c->deny && *c->deny; /* otherwise it is what was allowed that makes too many */
     int r = gateway_rules_check(&(struct gateway_rules){.hosts = after.hosts,
                                                         .denied = after.denied,
+                                                        .hosts_member = "allow",
+                                                        .denied_member = denies ? "deny" : "allow",
                                                         .proxy = after.hosts != NULL},
                                 err);
     strv_free(after.hosts);

@@ -48,9 +48,12 @@ int network_from_policies(struct spec *spec, const struct policy *const *policie
     spec->hosts = enabled ? steal_ptr(hosts) : NULL;
     spec->network = spec->hosts && spec->hosts[0];
     strv_free(hosts);
-    if (!spec->network || gateway_hosts_check(spec->hosts, err) < 0)
+    if (!spec->network || gateway_hosts_check(spec->hosts, "AllowedHosts", err) < 0)
         return spec->network ? -EINVAL : 0;
-    return gateway_rules_check(&(struct gateway_rules){.hosts = spec->hosts, .proxy = true}, err);
+    return gateway_rules_check(&(struct gateway_rules){.hosts = spec->hosts,
+                                                       .hosts_member = "AllowedHosts",
+                                                       .proxy = true},
+                               err);
 }
 
 bool network_is_within(const struct spec *spec, const struct policy *policy)

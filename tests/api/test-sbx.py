@@ -164,6 +164,9 @@ def test_env_of_the_request_reaches_commands_hosts_lists():
         check("SBX_DISALLOWED_HOSTS=bad.example,worse.example\n" in env, env)
     for env in ({"A=B": "1"}, {"": "1"}, {"A": 1}, ["A=1"]):
         fail(daemon().post("/sandboxes", {"env": env}), 400, "env")
+    for member in ("allowed_hosts", "disallowed_hosts"):
+        a = daemon().post("/sandboxes", {"allowed_hosts": ["good.example"], member: ["a b"]})
+        check(a.status == 400 and f"{member}: 'a b' is not a host" in a.body.decode() and "AllowedHosts" not in a.body.decode(), a)
 
 
 @test("a sandbox's own command runs in it")

@@ -375,7 +375,18 @@ static void test_client_rules(void)
         many[i] = (char *)"a.example";
     rules.hosts = many;
     error_clear(&err);
-    ok(gateway_rules_check(&rules, &err) < 0, "too many rules are refused: %s", err.message);
+    ok(gateway_rules_check(&rules, &err) < 0 && !err.field[0], "too many rules are refused: %s",
+       err.message);
+    error_clear(&err);
+    rules.hosts_member = "allow";
+    ok(gateway_rules_check(&rules, &err) < 0 && !strcmp(err.field, "allow"),
+       "by the name that the request has for the list");
+    error_clear(&err);
+    rules.hosts = good;
+    rules.denied = bad;
+    rules.denied_member = "deny";
+    ok(gateway_rules_check(&rules, &err) < 0 && !strcmp(err.field, "deny"),
+       "and so is a rule that is none, in the other list");
     for (int c = 0; c < _GATEWAY_CODE_MAX; c++)
         ok(gateway_code_find(gateway_code_name((enum gateway_code)c)) == (enum gateway_code)c,
            "code %s is found by its name", gateway_code_name((enum gateway_code)c));
