@@ -161,7 +161,10 @@ static int close_pools(struct strbuf *b, const struct net_config *c)
                          text4, c->pool4.bits, text6, c->pool6.bits);
 }
 
-/* What is refused is answered at once; what says nothing about whom to answer is dropped. */
+/* What is refused is answered at once; what says nothing about whom to answer is dropped.
+ *
+ * raw stands before the defragmentation of conntrack (-400). Its queues know addresses and zones
+ * and no links: a fragment has to have its own sandbox's address, and zone, before it is in one. */
 static const char router_chains[] =
     "add table inet mas\n"
     "delete table inet mas\n"
@@ -174,7 +177,7 @@ static const char router_chains[] =
     "add set inet mas never6 { type ipv6_addr; flags interval; auto-merge; }\n"
     "add set inet mas closed4 { type ipv4_addr; flags interval; auto-merge; }\n"
     "add set inet mas closed6 { type ipv6_addr; flags interval; auto-merge; }\n"
-    "add chain inet mas raw { type filter hook prerouting priority -300; policy drop; }\n"
+    "add chain inet mas raw { type filter hook prerouting priority -450; policy drop; }\n"
     "add rule inet mas raw iifname \"" TABLE_UPLINK "\" ip daddr vmap @to4\n"
     "add rule inet mas raw iifname \"" TABLE_UPLINK "\" ip6 daddr vmap @to6\n"
     "add rule inet mas raw iifname vmap @from\n"
@@ -328,8 +331,8 @@ static int add_chains(struct strbuf *b, const struct names *n, uint32_t slot)
                          "add counter inet mas %1$s_refused\n"
                          "add counter inet mas %1$s_limited\n"
                          "add chain inet mas %1$s_from\n"
-                         "add rule inet mas %1$s_from ip saddr != %2$s drop\n"
-                         "add rule inet mas %1$s_from ip6 saddr != %3$s drop\n"
+                         "add rule inet mas %1$s_from ip saddr != %2$s counter drop\n"
+                         "add rule inet mas %1$s_from ip6 saddr != %3$s counter drop\n"
                          "add rule inet mas %1$s_from ct zone set %4$u accept\n"
                          "add chain inet mas %1$s_to\n"
                          "add chain inet mas %1$s_leave\n"

@@ -3,8 +3,8 @@
  * is numbers and addresses, which the C library writes.
  *
  * One table in the router's namespace decides. Two hooks look at what a sandbox sends: before
- * conntrack, whether it has the sandbox's own address, and after it, whether the destination is one
- * that the sandbox may reach. What may leave gets a mark, and only marked packets have a route to
+ * conntrack and its defragmentation, whether it has the sandbox's own address, and after them,
+ * whether the destination is one that the sandbox may reach. What may leave gets a mark, and only marked packets have a route to
  * the outside: without rules, nothing leaves. Sandboxes are found by maps, so that a packet's way
  * is as long with one sandbox as with a thousand. What comes from outside is an answer, or dropped.
  *

@@ -309,6 +309,29 @@ frame(ip4('11.0.0.3',17,udp(9))); frame(ip4('11.0.0.2',17,udp(9),'11.0.0.1')); f
 """)
 
 
+@allowed("raw", "a fragment that claims another sandbox's address is not put into that one's datagram")
+def test_spoofed_fragment(_):
+    def open_socket():
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.bind(("11.0.0.2", 7004))
+        s.settimeout(20)
+        return s
+
+    def dropped():
+        rules = in_router(net.daemon, "nft", "list", "chain", "inet", "mas", f"s{slot_of(net.box)}_from")
+        return int(next(line for line in rules.splitlines() if "ip saddr" in line).split("packets ")[1].split()[0])
+    outside, before = world.in_outer(open_socket), dropped()
+    victim = ipaddress.ip_address("10.213.0.16") + slot_of(wide)
+    as_root_inside(f"send4(ip4('11.0.0.2',17,b'of other',source='{victim}',off=2,ident=4242),'11.0.0.2')")
+    as_root_inside("""
+send4(ip4('11.0.0.2',17,struct.pack('!HHHH',999,7004,24,0)+b'the head',off=0x2000,ident=4242),'11.0.0.2')
+send4(ip4('11.0.0.2',17,b'and tail',off=2,ident=4242),'11.0.0.2')
+""", box=wide)
+    equal(outside.recv(100), b"the headand tail")
+    equal(dropped(), before + 1)
+    outside.close()
+
+
 @test("the host itself and the router are closed, whatever is allowed")
 def test_host_is_closed():
     listeners = []
