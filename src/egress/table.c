@@ -164,8 +164,16 @@ static int close_pools(struct strbuf *b, const struct net_config *c)
 /* What is refused is answered at once; what says nothing about whom to answer is dropped.
  *
  * raw stands before the defragmentation of conntrack (-400). Its queues know addresses and zones
- * and no links: a fragment has to have its own sandbox's address, and zone, before it is in one. */
+ * and no links: a fragment has to have its own sandbox's address, and zone, before it is in one.
+ *
+ * The router's links have neighbours that mas-net made, so it needs no message of ARP. A sandbox's
+ * would fill the table of neighbours, which is one for all network namespaces of the host. What is
+ * the same in IPv6 ends in the chain input. */
 static const char router_chains[] =
+    "add table arp mas\n"
+    "delete table arp mas\n"
+    "add table arp mas\n"
+    "add chain arp mas input { type filter hook input priority 0; policy drop; }\n"
     "add table inet mas\n"
     "delete table inet mas\n"
     "add table inet mas\n"

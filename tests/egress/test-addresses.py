@@ -332,6 +332,19 @@ send4(ip4('11.0.0.2',17,b'and tail',off=2,ident=4242),'11.0.0.2')
     outside.close()
 
 
+@allowed("frame", "messages of ARP make no entry in the table of neighbours, which all of the host shares")
+def test_arp(_):
+    neighbours = lambda: sorted(line.split()[0] for line in in_router(net.daemon, "cat", "/proc/net/arp").splitlines()[1:])
+    before = neighbours()
+    as_root_inside("""
+for kind in (1,2):
+    for i in range(20):
+        frame(struct.pack('!HHBBH6s4s6s4s',1,0x800,6,4,kind,b'\\x0a\\1\\0\\0\\0\\0',bytes([203,0,113,i+1]),b'\\0'*6,socket.inet_aton('10.213.0.2')),0x806)
+""")
+    equal(tries("tcp 11.0.0.2 80"), {"tcp 11.0.0.2 80": "connected"})  # which is on the same link after them
+    equal(neighbours(), before)
+
+
 @test("the host itself and the router are closed, whatever is allowed")
 def test_host_is_closed():
     listeners = []
