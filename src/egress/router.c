@@ -78,13 +78,23 @@ static int write_setting(const char *path, const char *text)
 }
 
 /* In the router's namespace, which nothing else looks at. Refusals are not to be counted: whoever
- * is refused often is to fail as quickly as the first time. */
+ * is refused often is to fail as quickly as the first time. A new namespace has the settings of
+ * IPv4 that the host has: where the host looks for the way back to a source, answers would not come
+ * in, because only marked packets have a route to the outside. */
 static int write_settings(char *why, size_t size)
 {
     static const struct {
         const char *path, *value;
     } settings[] = {{"/proc/sys/net/ipv4/ip_forward", "1"},
                     {"/proc/sys/net/ipv6/conf/all/forwarding", "1"},
+                    {"/proc/sys/net/ipv4/conf/all/rp_filter", "0"},
+                    {"/proc/sys/net/ipv4/conf/default/rp_filter", "0"},
+                    {"/proc/sys/net/ipv4/conf/all/accept_source_route", "0"},
+                    {"/proc/sys/net/ipv4/conf/default/accept_source_route", "0"},
+                    {"/proc/sys/net/ipv4/conf/all/arp_accept", "0"},
+                    {"/proc/sys/net/ipv4/conf/default/arp_accept", "0"},
+                    {"/proc/sys/net/ipv4/conf/all/proxy_arp", "0"},
+                    {"/proc/sys/net/ipv4/conf/default/proxy_arp", "0"},
                     {"/proc/sys/net/ipv4/icmp_ratelimit", "0"},
                     {"/proc/sys/net/ipv6/icmp/ratelimit", "0"}};
     for (size_t i = 0; i < ELEMENTS(settings); i++) {

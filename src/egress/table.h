@@ -4,9 +4,10 @@
  *
  * One table in the router's namespace decides. Two hooks look at what a sandbox sends: before
  * conntrack and its defragmentation, whether it has the sandbox's own address, and after them,
- * whether the destination is one that the sandbox may reach. What may leave gets a mark, and only marked packets have a route to
- * the outside: without rules, nothing leaves. Sandboxes are found by maps, so that a packet's way
- * is as long with one sandbox as with a thousand. What comes from outside is an answer, or dropped.
+ * whether the destination is one that the sandbox may reach. What may leave gets a mark, and only
+ * marked packets have a route to the outside: without rules, nothing leaves. Sandboxes are found by
+ * maps, so that a packet's way is as long with one sandbox as with a thousand. What comes from
+ * outside is an answer, or dropped.
  *
  * One table in the host's namespace keeps the host itself closed and gives what leaves the host's
  * address. It is about one link of ours, and touches nothing else. */

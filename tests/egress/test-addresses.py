@@ -345,6 +345,14 @@ for kind in (1,2):
     equal(neighbours(), before)
 
 
+@test("the router has settings of its own, not the host's")
+def test_router_settings():
+    names = ("rp_filter", "accept_source_route", "arp_accept", "proxy_arp")
+    for place in ("all", "default", "up", f"b{slot_of(net.box)}"):
+        got = in_router(net.daemon, "cat", *(f"/proc/sys/net/ipv4/conf/{place}/{name}" for name in names))
+        equal(got.split(), ["0"] * len(names), place)
+
+
 @test("the host itself and the router are closed, whatever is allowed")
 def test_host_is_closed():
     listeners = []
