@@ -95,6 +95,21 @@ json_t *view_walls(const struct effective *e)
     return o;
 }
 
+static json_t *view_checks(const struct runtime_report *report)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < report->n_checks; i++) {
+        const struct runtime_check *c = &report->checks[i];
+        json_t *o = json_pack("{s:s, s:b}", "name", c->name, "ok", c->ok);
+        if (*c->detail)
+            json_object_set_new(o, "detail", json_message(c->detail));
+        if (c->advice)
+            json_object_set_new(o, "advice", json_string(c->advice));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
 json_t *view_runtimes(struct runtime_host *host)
 {
     json_t *list = json_array();
@@ -112,6 +127,8 @@ json_t *view_runtimes(struct runtime_host *host)
         json_object_set_new(o, "enforces", view_walls(&report.walls));
         if (report.walls.shares)
             json_object_set_new(o, "shares", view_words(report.walls.shares));
+        if (report.n_checks)
+            json_object_set_new(o, "checks", view_checks(&report));
         json_array_append_new(list, o);
     }
     return list;

@@ -61,6 +61,28 @@ static const struct {
     {"uid_separation", "run the daemon as root, or with newuidmap and a range in /etc/subuid"},
 };
 
+/* A runtime that checks a wall by itself knows better than the table, which is about this host. */
+static const json_t *find_check(const json_t *checks, const char *name)
+{
+    size_t i;
+    json_t *check;
+    json_array_foreach((json_t *)checks, i, check)
+    {
+        if (strcmp(json_member_text(check, "name"), name) == 0)
+            return check;
+    }
+    return NULL;
+}
+
+static void print_check(const json_t *check)
+{
+    _cleanup_free_ char *advice = printable(json_member_text(check, "advice"));
+    print_row(json_is_true(json_object_get(check, "ok")), json_member_text(check, "name"),
+              json_member_text(check, "detail"));
+    if (*advice)
+        print_advice(advice);
+}
+
 static const char *find_advice(const char *wall, bool fenced)
 {
     if (fenced && strcmp(wall, "disk") == 0)
@@ -72,13 +94,18 @@ static const char *find_advice(const char *wall, bool fenced)
 }
 
 /* What enforces a limit: a text, or null where nothing does. fenced: among the host's processes. */
-static void print_enforced(const json_t *enforces, bool fenced)
+static void print_enforced(const json_t *enforces, const json_t *checks, bool fenced)
 {
     const char *key;
     json_t *v;
     json_object_foreach((json_t *)enforces, key, v)
     {
         bool on = json_is_string(v) || json_is_true(v);
+        const json_t *check = on ? NULL : find_check(checks, key);
+        if (check) {
+            print_check(check);
+            continue;
+        }
         print_row(on, key, json_is_string(v) ? json_string_value(v) : "");
         if (!on && find_advice(key, fenced))
             print_advice(find_advice(key, fenced));
@@ -94,11 +121,19 @@ static void print_runtime(const json_t *rt)
            known ? " " : "", known ? version : "", ok ? "available" : "not available", summary);
     if (strcmp(why, "-") != 0)
         printf("  %s\n", why);
+    const json_t *checks = json_object_get(rt, "checks"),
+                 *enforces = json_object_get(rt, "enforces");
+    size_t i;
+    json_t *check;
+    json_array_foreach((json_t *)checks, i, check)
+    {
+        if (!json_object_get(enforces, json_member_text(check, "name")))
+            print_check(check);
+    }
     if (!ok)
         return;
     const json_t *shares = json_object_get(rt, "shares");
-    print_enforced(json_object_get(rt, "enforces"), json_array_size(shares) > 0);
-    size_t i;
+    print_enforced(enforces, checks, json_array_size(shares) > 0);
     json_t *word;
     json_array_foreach(shares, i, word) print_row(false, "kept apart", json_string_value(word));
 }

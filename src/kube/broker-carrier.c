@@ -110,6 +110,7 @@ static void answer_connect(struct carrier *c, const struct error *err, int fd)
 {
     struct kube_reply r = {.kind = KUBE_ANSWERED, .tag = c->tag};
     snprintf(r.id, sizeof(r.id), "%s", c->id);
+    snprintf(r.reason, sizeof(r.reason), "%s", c->direct ? KUBE_CARRIER_DIRECT : KUBE_CARRIER_EXEC);
     if (err) {
         r.error = err->code;
         snprintf(r.message, sizeof(r.message), "%s", err->message);

@@ -43,9 +43,43 @@ static const struct {
 
 static void ask_right(struct broker_task *t);
 
+/* One name more, where it fits; the last one that does is followed by dots. */
+static void add_name(char text[KUBE_MESSAGE_SIZE], const char *name)
+{
+    static const char dots[] = ", ...";
+    size_t at = strlen(text), room = KUBE_MESSAGE_SIZE - at;
+    bool cut = at >= strlen(dots) && strcmp(text + at - strlen(dots), dots) == 0;
+    if (cut)
+        return;
+    if (strlen(name) + 2 + sizeof(dots) <= room)
+        snprintf(text + at, room, "%s%s", at ? ", " : "", name);
+    else
+        snprintf(text + at, room, "%s", dots);
+}
+
+static void send_offer(const struct broker_task *t, enum kube_offer offer, const char *text)
+{
+    struct kube_reply r = {.kind = KUBE_OFFERED, .tag = t->order.tag, .phase = offer};
+    snprintf(r.message, sizeof(r.message), "%s", text);
+    broker_send(t->broker, &r, -1);
+}
+
+static void send_names(const struct broker_task *t, enum kube_offer offer, char *const *names)
+{
+    char text[KUBE_MESSAGE_SIZE] = "";
+    for (; names && *names; names++)
+        add_name(text, *names);
+    send_offer(t, offer, text);
+}
+
 static void end_probe(struct broker_task *t)
 {
+    const struct kube_broker_options *o = &t->broker->o;
     struct error err = {0};
+    send_offer(t, KUBE_OFFER_MISSING_RIGHTS, t->missing);
+    send_names(t, KUBE_OFFER_RUNTIME_CLASSES, o->ceiling->runtime_classes);
+    send_names(t, KUBE_OFFER_STORAGE_CLASSES, o->ceiling->storage_classes);
+    send_offer(t, KUBE_OFFER_CARRIER, o->identity ? KUBE_CARRIER_DIRECT : KUBE_CARRIER_EXEC);
     if (t->missing[0])
         error_set(&err, ERROR_UNAVAILABLE, 0, "%s: the broker has no right to: %s", t->version,
                   t->missing);
@@ -56,16 +90,17 @@ static void on_right(void *data, const struct kube_answer *answer)
 {
     struct broker_task *t = data;
     const json_t *status = json_object_get(answer->object, "status");
-    size_t i = t->question, at = strlen(t->missing);
+    size_t i = t->question;
+    char right[KUBE_NAME_SIZE];
     t->call = NULL;
     if (answer->result.outcome != KUBE_DONE) {
         task_fail(t, &answer->result, "ask for rights");
         return;
     }
+    snprintf(right, sizeof(right), "%s %s%s%s", rights[i].verb, rights[i].resource,
+             rights[i].part ? "/" : "", rights[i].part ? rights[i].part : "");
     if (!json_is_true(json_object_get(status, "allowed")))
-        snprintf(t->missing + at, sizeof(t->missing) - at, "%s%s %s%s%s", at ? ", " : "",
-                 rights[i].verb, rights[i].resource, rights[i].part ? "/" : "",
-                 rights[i].part ? rights[i].part : "");
+        add_name(t->missing, right);
     t->question++;
     ask_right(t);
 }

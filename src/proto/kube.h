@@ -32,12 +32,14 @@
 #define KUBE_SLOT_ANY      UINT32_MAX /* the broker takes user ids that no other pod has */
 
 enum kube_op {
-    KUBE_PROBE = 1, /* is the cluster there, which version, may we do what we must */
+    KUBE_PROBE = 1, /* is the cluster there, which version, may we do what we must; where the
+                       cluster says so, a KUBE_OFFERED for each enum kube_offer, then the answer */
     KUBE_CREATE,    /* all objects of a sandbox; answered when the pod exists */
     KUBE_DELETE,    /* the namespace with all that is in it; answered when it is gone */
     KUBE_LIST,      /* a KUBE_LISTED for each sandbox of this instance, then the answer; one that
                        has a namespace and no pod has KUBE_POD_NONE */
-    KUBE_CONNECT,   /* answered with one end of a stream to the link of a sandbox */
+    KUBE_CONNECT,   /* answered with one end of a stream to the link of a sandbox; reason is the
+                       carrier */
     KUBE_TAKE,      /* its pod gets the next generation, which is the answer's; one of another home
                        is not touched */
     KUBE_MARK,      /* what became of it, written to its objects: state, last_exec_s, and, where
@@ -120,15 +122,29 @@ enum kube_reply_kind {
     KUBE_LISTED,       /* one of several */
     KUBE_TOLD,         /* of itself */
     KUBE_BEGUN,        /* a broker has begun; the orders before are to be sent to it again */
+    KUBE_OFFERED,      /* of a probe: phase is an enum kube_offer, message its text */
     _KUBE_REPLY_KIND_MAX,
 };
+
+/* What the broker tells the operator with a probe: names, with a comma between them. Only for
+ * people: what is allowed is decided by the broker, with each order. */
+enum kube_offer {
+    KUBE_OFFER_MISSING_RIGHTS, /* that its orders need; "": it has them all */
+    KUBE_OFFER_RUNTIME_CLASSES,
+    KUBE_OFFER_STORAGE_CLASSES,
+    KUBE_OFFER_CARRIER, /* that is tried first: KUBE_CARRIER_EXEC or KUBE_CARRIER_DIRECT */
+    _KUBE_OFFER_MAX,
+};
+#define KUBE_CARRIER_EXEC   "exec"
+#define KUBE_CARRIER_DIRECT "direct"
+#define KUBE_MESSAGE_SIZE   400
 
 struct kube_reply {
     uint32_t version;
     uint32_t kind; /* enum kube_reply_kind */
     uint64_t tag;
     uint32_t error; /* enum error_code (base/error.h); 0: done */
-    uint32_t phase; /* enum kube_phase, of KUBE_LISTED and KUBE_TOLD */
+    uint32_t phase; /* enum kube_phase, of KUBE_LISTED and KUBE_TOLD; or see KUBE_OFFERED */
     uint64_t generation;
     uint32_t retry_after_s; /* 0: the cluster did not say */
     uint32_t epoch;         /* of the broker that sends it; never 0 */
@@ -137,7 +153,7 @@ struct kube_reply {
     char reason[KUBE_NAME_SIZE];
     char home[KUBE_NAME_SIZE]; /* of KUBE_LISTED and KUBE_TOLD: the control plane that has it */
     uint64_t last_exec_s;      /* of KUBE_LISTED; 0: not known */
-    char message[400];
+    char message[KUBE_MESSAGE_SIZE];
 };
 
 enum kube_phase {

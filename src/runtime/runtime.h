@@ -86,6 +86,16 @@ struct runtime_events {
     void (*on_exited)(void *data, const struct runtime_end *end);
 };
 
+/* One thing that a runtime needs or offers, and what the operator can do about it. One with the
+ * name of a wall says why that is not enforced. */
+struct runtime_check {
+    const char *name;
+    bool ok;
+    char detail[448];   /* "": there is no more to say */
+    const char *advice; /* NULL: there is nothing to do */
+};
+#define RUNTIME_CHECKS_MAX 8
+
 /* What a runtime can do on this host, for GET /v1/status and sbx doctor. */
 struct runtime_report {
     bool available;
@@ -94,6 +104,8 @@ struct runtime_report {
     char why[256];          /* where not available, or what is missing */
     char version[64];       /* of the program behind it; "" when there is none, or not known yet */
     struct effective walls; /* by[] only: what it would enforce */
+    size_t n_checks;
+    struct runtime_check checks[RUNTIME_CHECKS_MAX];
 };
 
 /* What was asked of a snapshot is done, or err says why not. bytes: of a save, what it takes on the

@@ -52,6 +52,15 @@ def refusals():
     wait_for(lambda: "does not enforce NetworkPolicies" in runtime_report(d)["why"], lambda: f"{runtime_report(d)}\n{d.log_text()}")
     report = runtime_report(d)
     check(report["version"].startswith("Kubernetes v1."), report)
+    checks = {c["name"]: c for c in report["checks"]}
+    equal({name: c["ok"] for name, c in checks.items()}, {"rights": True, "runtime classes": False, "storage classes": False,
+                                                          "carrier": True, "network": False, "io": False}, "what it checks")
+    check("enforces NetworkPolicies" in checks["network"]["advice"], checks)
+    p = subprocess.run([os.path.join(BUILD, "sbx"), "doctor", "-addr", f"http://127.0.0.1:{d.port}"], capture_output=True, text=True, check=True)
+    rows = p.stdout.split("Runtime kube")[1].split("\nRuntime ")[0]
+    for words in ("yes rights", "carrier          exec", "no  network", "enforces NetworkPolicies", "no  io               Kubernetes has no limit"):
+        check(words in rows, f"{words}: {rows}")
+    check("systemd.unified_cgroup_hierarchy" not in rows, rows)
     for spec, words in (({"accept_weaker": []}, "network cannot be enforced in a pod"),
                         ({"limits": {"io_mb_per_s": 5}}, "io cannot be enforced in a pod"),
                         ({"workdir": "/x"}, "start in /workspace"), ({"image": "other.example/x:1"}, "beyond what the operator allows"),

@@ -332,6 +332,7 @@ static bool take_reply(struct kube_reply *ret, int *ret_fd)
 
 static uint64_t answered[256]; /* tags, in turns */
 static size_t n_answered;
+static char offers[_KUBE_OFFER_MAX][KUBE_MESSAGE_SIZE];
 
 static bool was_answered(uint64_t wanted)
 {
@@ -351,6 +352,8 @@ static struct kube_reply await_reply(uint64_t wanted)
                 *(r.phase == KUBE_POD_NONE ? &bare : &listed) = r;
                 n_listed++;
             }
+            if (r.kind == KUBE_OFFERED && r.tag == wanted && r.phase < _KUBE_OFFER_MAX)
+                memcpy(offers[r.phase], r.message, sizeof(r.message));
             if (r.kind == KUBE_ANSWERED)
                 answered[n_answered++ % ELEMENTS(answered)] = r.tag;
             if (r.tag == wanted && r.kind == KUBE_ANSWERED)
@@ -498,11 +501,29 @@ static void check_ceiling(void)
     reset_cluster();
 }
 
+#define LONG_CLASS   "\"a123456789-123456789-123456789-123456789-123456789-12345678b\","
+#define LONG_CLASSES LONG_CLASS LONG_CLASS LONG_CLASS LONG_CLASS
+
+static void check_offers(const char *missing)
+{
+    ok(strcmp(offers[KUBE_OFFER_MISSING_RIGHTS], missing) == 0, "rights that are missing: '%s'",
+       offers[KUBE_OFFER_MISSING_RIGHTS]);
+    const char *classes = offers[KUBE_OFFER_RUNTIME_CLASSES];
+    ok(strncmp(classes, "gvisor, a", 9) == 0 && strlen(classes) < KUBE_MESSAGE_SIZE &&
+           strlen(classes) > KUBE_MESSAGE_SIZE - 80 && strstr(classes, "b, ...") &&
+           !strstr(classes, "last") && strcmp(offers[KUBE_OFFER_STORAGE_CLASSES], "") == 0 &&
+           strcmp(offers[KUBE_OFFER_CARRIER], KUBE_CARRIER_EXEC) == 0,
+       "what pods may have, as far as it fits, and their carrier: '%s' '%s' '%s'", classes,
+       offers[KUBE_OFFER_STORAGE_CLASSES], offers[KUBE_OFFER_CARRIER]);
+    memset(offers, 0, sizeof(offers));
+}
+
 static void check_probe(void)
 {
     struct kube_order o = plain_order(KUBE_PROBE);
     struct kube_reply r = send_order(&o);
     ok(r.error == 0 && strstr(r.message, "Kubernetes v1.35"), "probe: %s", r.message);
+    check_offers("");
     cluster.no_rights = true;
     cluster.denied = "networkpolicies";
     o = plain_order(KUBE_PROBE);
@@ -510,6 +531,14 @@ static void check_probe(void)
     ok(r.error == ERROR_UNAVAILABLE && strstr(r.message, "create networkpolicies") &&
            !strstr(r.message, "create pods"),
        "rights that are missing are named: %s", r.message);
+    check_offers("create networkpolicies, get networkpolicies");
+    cluster.denied = NULL;
+    o = plain_order(KUBE_PROBE);
+    r = send_order(&o);
+    const char *missing = offers[KUBE_OFFER_MISSING_RIGHTS];
+    ok(r.error == ERROR_UNAVAILABLE && strncmp(missing, "create namespaces, get ", 23) == 0 &&
+           strstr(missing, ", list resourcequotas, get runtimeclasses"),
+       "all of them: %s", missing);
     reset_cluster();
     o = plain_order(KUBE_LIST);
     n_listed = 0;
@@ -600,6 +629,8 @@ static bool loop_comes_to_rest(void)
     return false;
 }
 
+static char carrier[KUBE_NAME_SIZE]; /* of the last stream */
+
 static int open_stream(void)
 {
     struct kube_order o = plain_order(KUBE_CONNECT);
@@ -612,6 +643,7 @@ static int open_stream(void)
         take_reply(&r, &fd);
     }
     ok(r.error == 0 && fd >= 0, "a stream is open: %s", r.message);
+    snprintf(carrier, sizeof(carrier), "%s", r.reason);
     return fd;
 }
 
@@ -636,6 +668,7 @@ static void check_streams(struct kube_broker *b)
     struct kube_reply r = {0};
     int other = open_stream();
     close(other);
+    ok(strcmp(carrier, KUBE_CARRIER_EXEC) == 0, "the answer names its carrier: %s", carrier);
     b->n_carriers += BROKER_CARRIERS_MAX;
     strcpy(o.id, "own");
     r = send_order(&o);
@@ -742,6 +775,7 @@ static void check_direct(struct kube_broker *b, struct kube_ceiling *ceiling)
     b->o.identity = &identity;
     ok(stream_echoes(open_stream()) && cluster.execs == 0 && cluster.lookups == 1,
        "a stream to the pod's address, and no exec");
+    ok(strcmp(carrier, KUBE_CARRIER_DIRECT) == 0, "whose carrier is another: %s", carrier);
     ok(stream_echoes(open_stream()) && cluster.execs == 0 && cluster.lookups == 1,
        "the next one asks the cluster nothing");
     while (pthread_tryjoin_np(e.thread, NULL) != 0) /* which ends with the streams */
@@ -776,7 +810,8 @@ int main(int argc, char **argv)
 {
     static const char ceiling_text[] =
         "{\"prefix\":\"sbx-\",\"instance\":\"one\",\"images\":[\"docker.example/base:\"],"
-        "\"runtime_classes\":[\"gvisor\"],\"link_image\":\"our.example/link:1\","
+        "\"runtime_classes\":[\"gvisor\"," LONG_CLASSES LONG_CLASSES
+        "\"last\"],\"link_image\":\"our.example/link:1\","
         "\"uid_first\":100000,\"uid_count\":2000,\"cpu_millicores\":4000,"
         "\"memory_bytes\":1073741824,\"disk_bytes\":2147483648}";
     struct error err = {0};

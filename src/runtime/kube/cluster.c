@@ -237,7 +237,9 @@ static void on_probed(void *data, const struct kube_reply *reply, int fd)
     struct cluster_report *r = &c->report;
     bool before = r->known && r->available;
     fd_close(&fd);
-    *r = (struct cluster_report){.known = true, .available = !reply->error};
+    r->known = true;
+    r->available = !reply->error;
+    r->why[0] = r->version[0] = 0;
     if (reply->error)
         snprintf(r->why, sizeof(r->why), "%.255s", reply->message);
     else
@@ -254,6 +256,7 @@ static void on_probed(void *data, const struct kube_reply *reply, int fd)
 static void cluster_probe(void *data)
 {
     struct cluster *c = data;
+    c->report.offered = false;
     cluster_ask(c, KUBE_PROBE, "", on_probed, c);
 }
 
@@ -266,6 +269,11 @@ void cluster_note_cgroup(struct cluster *c, uint32_t version)
 {
     if (version)
         c->cgroup = version;
+}
+
+void cluster_note_carrier(struct cluster *c, const char *carrier)
+{
+    snprintf(c->report.carrier, sizeof(c->report.carrier), "%s", carrier);
 }
 
 uint32_t cluster_cgroup(const struct cluster *c)
@@ -315,6 +323,15 @@ static void on_other_broker(struct cluster *c, uint32_t epoch)
     cluster_flush(c);
 }
 
+static void on_offered(struct cluster *c, const struct kube_reply *r)
+{
+    const struct pending_order *p = find_pending(c, r->tag);
+    if (!p || p->order.op != KUBE_PROBE || r->phase >= _KUBE_OFFER_MAX)
+        return;
+    memcpy(c->report.offers[r->phase], r->message, KUBE_MESSAGE_SIZE);
+    c->report.offered = true;
+}
+
 static void on_reply(struct cluster *c, struct kube_reply *r, int fd)
 {
     r->id[sizeof(r->id) - 1] = r->message[sizeof(r->message) - 1] = 0;
@@ -326,6 +343,8 @@ static void on_reply(struct cluster *c, struct kube_reply *r, int fd)
         on_told(c, r);
     else if (r->kind == KUBE_LISTED)
         on_listed_one(c, r);
+    else if (r->kind == KUBE_OFFERED)
+        on_offered(c, r);
     struct pending_order *p = r->kind == KUBE_ANSWERED ? find_pending(c, r->tag) : NULL;
     if (!p) {
         fd_close(&fd);

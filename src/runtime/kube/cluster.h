@@ -78,12 +78,17 @@ struct cluster_report {
     bool available;   /* the cluster is there, and lets the broker do what it must */
     char version[64]; /* "Kubernetes v1.35.8" */
     char why[256];    /* where it is not available */
+    bool offered;     /* the cluster was there, and the broker has said this: */
+    char offers[_KUBE_OFFER_MAX][KUBE_MESSAGE_SIZE];
+    char carrier[KUBE_NAME_SIZE]; /* of the last connection to a runner; "": there was none */
 };
 const struct cluster_report *cluster_probed(const struct cluster *c);
 /* Which version of control groups its nodes have, as the last pod found it; 2 before there was one,
  * which is all that kubelets take by default. */
 void cluster_note_cgroup(struct cluster *c, uint32_t version);
 uint32_t cluster_cgroup(const struct cluster *c);
+/* By which carrier a runner was reached. */
+void cluster_note_carrier(struct cluster *c, const char *carrier);
 /* And whether its network policies count (runtime/kube/proof.h). */
 const struct proof_report *cluster_proven(const struct cluster *c);
 /* Deletes what this control plane has in the cluster besides sandboxes, at its end. As proof_end();

@@ -30,6 +30,7 @@
 #include "base/sha256.h"
 #include "base/weak.h"
 #include "loop/loop.h"
+#include "runtime/kube/checks.h"
 #include "runtime/kube/cluster.h"
 #include "runtime/kube/pod-spec.h"
 #include "runtime/kube/proof.h"
@@ -385,6 +386,7 @@ static void on_pod_connected(void *data, const struct kube_reply *reply, int fd)
         wait_then(in, TRY_AGAIN_MS, pod_connect);
         return;
     }
+    cluster_note_carrier(in->cluster, reply->reason);
     in->fd = fd;
     in->poll.data = in;
     fd_set_nonblock(fd, true);
@@ -772,6 +774,7 @@ static void kube_probe(const struct runtime_ops *ops, const struct runtime_host 
              : proof->state == PROOF_PENDING
                  ? "whether network policies are enforced is being tried"
                  : proof->why);
+    kube_checks_fill(r, proof, ret);
 }
 
 const struct runtime_ops runtime_kube = {

@@ -18,7 +18,7 @@ from masd import BUILD, PATIENCE_S, check, equal, wait_for
 PROGRAM = os.path.join(BUILD, "mas-kube")
 MIB = 1 << 20
 PROBE, CREATE, DELETE, LIST, CONNECT, TAKE, MARK, READ, PROVE = range(1, 10)
-ANSWERED, LISTED, TOLD, BEGUN = range(1, 5)
+ANSWERED, LISTED, TOLD, BEGUN, OFFERED = range(1, 6)
 WRITABLE_ROOT, POOL_MEMBER, OWN_USERS = 1, 2, 4
 MEMORY, NODE, CLAIM = range(3)
 NONE, PENDING, RUNNING, ENDING, ENDED = range(5)
@@ -152,7 +152,7 @@ class Broker:
             self.told.append(reply)
         elif reply.kind == BEGUN:
             self.epoch = reply.epoch
-        elif reply.kind == LISTED:
+        elif reply.kind in (LISTED, OFFERED):
             self.listed.setdefault(reply.tag, []).append(reply)
         else:
             self.answers[reply.tag] = reply

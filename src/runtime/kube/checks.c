@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/kube/checks.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/kube/cluster.h"
+#include "runtime/kube/proof.h"
+#include "runtime/runtime.h"
+
+static void add_check(struct runtime_report *ret, const char *name, bool ok, const char *detail,
+                      const char *advice)
+{
+    assert(ret->n_checks < RUNTIME_CHECKS_MAX);
+    struct runtime_check *c = &ret->checks[ret->n_checks++];
+    *c = (struct runtime_check){.name = name, .ok = ok, .advice = advice};
+    snprintf(c->detail, sizeof(c->detail), "%s", detail);
+}
+
+static void add_rights(struct runtime_report *ret, const char *missing)
+{
+    char detail[KUBE_MESSAGE_SIZE + 16];
+    snprintf(detail, sizeof(detail), *missing ? "missing: %s" : "all that are needed", missing);
+    add_check(ret, "rights", !*missing, detail,
+              *missing ? "bind the broker's account to the role in deploy/kube/base/role.yaml"
+                       : NULL);
+}
+
+static void add_network(struct runtime_report *ret, const struct proof_report *proof)
+{
+    if (proof->state == PROOF_PENDING)
+        add_check(ret, "network", false, "it is being tried whether policies are enforced", NULL);
+    else if (proof->state == PROOF_FAILED)
+        add_check(ret, "network", false, "it is not proven that policies are enforced",
+                  "a network for the cluster that enforces NetworkPolicies on every node; it is "
+                  "tried again every minute. kube_unproven_network runs pods without this wall");
+}
+
+static void add_classes(struct runtime_report *ret, const char *runtime, const char *storage)
+{
+    add_check(ret, "runtime classes", *runtime, *runtime ? runtime : "none but the cluster's own",
+              *runtime ? NULL
+                       : "kube_runtime_classes allows others, or runtime_classes in the settings "
+                         "of a broker that stands alone; pods ask for none yet");
+    add_check(ret, "storage classes", *storage, *storage ? storage : "none: there are no claims",
+              *storage ? NULL
+                       : "kube_storage_classes allows them, or storage_classes in the settings of "
+                         "a broker that stands alone; 'default' is the cluster's own");
+}
+
+/* used: of the last connection; "" before the first one. */
+static void add_carrier(struct runtime_report *ret, const char *first, const char *used)
+{
+    bool direct = strcmp(first, KUBE_CARRIER_DIRECT) == 0;
+    if (!*used)
+        used = first;
+    if (strcmp(used, KUBE_CARRIER_DIRECT) == 0)
+        add_check(ret, "carrier", true, "direct: TLS to the pod's address", NULL);
+    else if (direct)
+        add_check(ret, "carrier", false, "exec: the last pod was not reached directly",
+                  "let the broker reach the port of kube_direct_port in pods, from the namespace "
+                  "kube_direct_from; its log says what failed");
+    else
+        add_check(ret, "carrier", true,
+                  "exec: a stream through the API server for each pod; kube_direct_port makes it "
+                  "direct where the broker runs in the cluster",
+                  NULL);
+}
+
+void kube_checks_fill(const struct cluster_report *cluster, const struct proof_report *proof,
+                      struct runtime_report *ret)
+{
+    if (cluster->offered) {
+        add_rights(ret, cluster->offers[KUBE_OFFER_MISSING_RIGHTS]);
+        add_classes(ret, cluster->offers[KUBE_OFFER_RUNTIME_CLASSES],
+                    cluster->offers[KUBE_OFFER_STORAGE_CLASSES]);
+        add_carrier(ret, cluster->offers[KUBE_OFFER_CARRIER], cluster->carrier);
+    }
+    if (cluster->available)
+        add_network(ret, proof);
+    add_check(ret, "io", false, "Kubernetes has no limit of it",
+              "another runtime: a pod for which io is asked is refused");
+}
