@@ -178,7 +178,7 @@ static void on_annotate_looked(void *data, const struct kube_answer *answer)
     } else if (!kube_manifest_is_ours(answer->object, t->broker->o.ceiling, &t->order)) {
         annotate_fail(t, ERROR_CONFLICT, "is not of this daemon; it was not touched");
     } else if (*json_member_text(metadata, "deletionTimestamp")) {
-        annotate_fail(t, ERROR_UNAVAILABLE, "is being deleted");
+        annotate_fail(t, ERROR_NOT_FOUND, "is being deleted");
     } else if (t->order.op == KUBE_READ) {
         answer_spec(t, json_member_text(annotations, KUBE_ANNOTATION_SPEC));
     } else if (t->order.op == KUBE_TAKE && !is_of_home(t, annotations)) {

@@ -36,23 +36,33 @@ static int check_remains(const struct sandbox_remains *r, const char *id,
     return 0;
 }
 
-static bool is_known(struct manager *m, const char *id, const struct sandbox_row *row)
+/* Positive: it is not known. 0: it is, and ended here: its row says so. What only has the name of
+ * another sandbox may be the one that lives, and is nothing to delete. */
+static int check_known(struct manager *m, const char *id, const struct sandbox_row *row,
+                       struct error *err)
 {
     _cleanup_free_ char *key = row->alias ? sandbox_alias_key(row->owner, row->alias) : NULL;
-    return map_find(m->by_id, id) || (key && map_find(m->by_alias, key));
+    const struct sandbox *sb = map_find(m->by_id, id);
+    if (sb && row->generation && strcmp(sb->generation, row->generation) == 0)
+        return 0;
+    if (sb)
+        return error_set(err, ERROR_CONFLICT, 0, "another sandbox has its id, %s", id);
+    if (key && map_find(m->by_alias, key))
+        return error_set(err, ERROR_CONFLICT, 0, "another sandbox has its name, %.60s", row->alias);
+    return 1;
 }
 
 int manager_rebuild(struct manager *m, const struct sandbox_remains *r, struct error *err)
 {
     struct sandbox_row row;
-    if (!r->len || !m->options.store || m->closing)
-        return 0;
+    if (!m->options.store || m->closing)
+        return error_set(err, ERROR_UNAVAILABLE, 0, "this daemon takes no sandboxes over");
     _cleanup_json_ json_t *o = json_parse_object(r->record, r->len, err);
     const char *id = o ? json_member_text(o, "id") : "";
     if (!o || sandbox_row_parse(o, id, &row, err) < 0)
         return -1;
     int known = check_remains(r, id, &row, err);
-    known = known < 0 ? known : !is_known(m, id, &row);
+    known = known < 0 ? known : check_known(m, id, &row, err);
     if (known > 0) {
         row.failure = NULL;
         struct sandbox *sb = sandbox_restore(m, id, &row, NULL);

@@ -148,8 +148,8 @@ void manager_free(struct manager *m);
  * warden_alive by id) is used up. */
 int manager_restore(struct manager *m, struct map *alive, struct error *err);
 /* Makes a sandbox known again that only its runtime still has, from what persist_sandbox_text()
- * said of it. Positive: it is being adopted. 0: it needs no daemon, or is known as ended. Negative:
- * what is said of it cannot be believed. */
+ * said of it. Positive: it is being adopted. 0: this very sandbox is known as ended. Negative: what
+ * is said of it cannot be believed, or another sandbox has its name. */
 struct sandbox_remains {
     const char *runtime_id, *record;
     size_t len;

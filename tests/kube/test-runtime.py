@@ -367,7 +367,8 @@ def rebuilt():
     shutil.rmtree(d.state)
     foreign_pod("elsewhere", **{"mas-sandbox/home": "other"})
     foreign_pod("changed", **{"mas-sandbox/home": "mas-sandbox", "mas-sandbox/spec": '{"id": "sbx-changed", "spec": {"runtime": "local"}}'})
-    foreign_pod("nobodys", **{"mas-sandbox/home": "mas-sandbox"})
+    foreign_pod("silent", **{"mas-sandbox/home": "mas-sandbox"})
+    foreign_pod("helper", **{"mas-sandbox/home": "mas-sandbox", "mas-sandbox/spec": '{"helper":true}'})
     d.start()
     wait_for(lambda: d.get(sb.path).status == 200 and d.get(sb.path).json["state"] == "ready",
              lambda: f"it is back: {d.get(sb.path)}\n{d.log_text()}", 2 * PATIENCE_S)
@@ -386,12 +387,12 @@ def rebuilt():
     cuts = [v for v in events if v["type"] == "cut"]
     equal((len(cuts), events.index(cuts[0])), (1, 1), f"what the runner had given away is one cut, and comes first: {events[:3]}")
     check(got and want.endswith(got) and cuts[0]["dropped_bytes"] + len(got) == len(want), f"the rest is whole: {cuts} {len(got)} of {len(want)}")
-    wait_for(lambda: set(spaces()) == {sb.id, "sbx-elsewhere", "sbx-changed"}, lambda: f"namespaces: {spaces()}\n{d.log_text()}")
+    wait_for(lambda: set(spaces()) == {sb.id, "sbx-elsewhere", "sbx-changed", "sbx-silent"}, lambda: f"namespaces: {spaces()}\n{d.log_text()}")
     check("another runtime, 'local'" in d.log_text(), d.log_text())
     d.kill_control()
     wait_for(lambda: d.get(sb.path).json["state"] == "ready", lambda: f"and it has a row: {d.get(sb.path).json}")
     sb.delete()
-    for name in ("elsewhere", "changed"):
+    for name in ("elsewhere", "changed", "silent"):
         check(not spaces()["sbx-" + name], "it was not touched")
         cluster.call("DELETE", f"/api/v1/namespaces/sbx-{name}")
     nothing_left()

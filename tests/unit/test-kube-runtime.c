@@ -18,7 +18,7 @@
 #include "tests/unit/tap.h"
 
 #define EPOCH    7
-#define PODS_MAX 4
+#define PODS_MAX 6
 
 struct pod {
     const char *id;     /* as orders have it */
@@ -263,11 +263,59 @@ static void test_late(void)
     end(in);
 }
 
+/* --- pods that no holder knows */
+
+static unsigned n_found;
+
+static int on_found(void *data, const struct cluster_found *found, struct error *err)
+{
+    (void)data;
+    (void)found;
+    n_found++;
+    return error_set(err, ERROR_CONFLICT, 0, "another sandbox has its name");
+}
+
+static bool found_and_helper_gone(void)
+{
+    return n_found && pods[3].n_deletes;
+}
+
+static bool taken_once(void)
+{
+    return pods[1].n_takes > 0;
+}
+
+static void test_strangers(void)
+{
+    n_found = 0;
+    begin(on_found);
+    pods[0] =
+        (struct pod){.id = "unread", .phase = KUBE_POD_RUNNING, .read_error = ERROR_UNAVAILABLE};
+    pods[1] = (struct pod){
+        .id = "one", .record = RECORD, .phase = KUBE_POD_RUNNING, .take_error = ERROR_UNAVAILABLE};
+    pods[2] = (struct pod){.id = "large", .phase = KUBE_POD_RUNNING, .read_error = ERROR_TOO_LARGE};
+    pods[3] =
+        (struct pod){.id = "helper", .phase = KUBE_POD_RUNNING, .record = "{\"helper\":true}"};
+    pods[4] = (struct pod){.id = "silent", .phase = KUBE_POD_RUNNING, .record = ""};
+    pods[5] = (struct pod){.id = "two", .phase = KUBE_POD_RUNNING, .record = RECORD};
+    struct runtime_instance *in = adopt("sbx-one", (char *)RECORD);
+    cluster_start(cluster);
+    ok(run_until(taken_once), "a pod that has a row does not wait for a stranger");
+    ok(pods[0].n_reads < 2, "which is read meanwhile");
+    ok(run_until(found_and_helper_gone), "one that cannot be read keeps no other from being known");
+    ok(pods[2].n_reads == 1, "what is too large is not read again");
+    for (size_t i = 0; i < PODS_MAX; i++)
+        if (i != 3)
+            ok(!pods[i].n_deletes, "pod %s is not deleted", pods[i].id);
+    end(in);
+}
+
 int main(void)
 {
     uv_loop_init(&loop);
     uv_timer_init(&loop, &patience);
     test_late();
+    test_strangers();
     uv_close((uv_handle_t *)&patience, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
     uv_loop_close(&loop);

@@ -32,6 +32,7 @@ struct holder {
     char id[KUBE_ID_SIZE];
     cluster_told_fn fn;
     void *data;
+    uint64_t since;           /* lists with a lower tag may have begun before it was there */
     struct kube_reply listed; /* of the list that is under way */
 };
 
@@ -48,8 +49,9 @@ struct cluster {
     uint64_t list_tag; /* 0: no list is under way */
     unsigned n_open;
     struct rebuild *rebuild;
-    bool rebuilt; /* the first list is done, and what it found is known */
-    bool listed;  /* all sandboxes were listed by this broker: an unknown one is a stranger */
+    bool rebuilt;    /* the first list is done, and what it found is known */
+    bool list_again; /* the list that is under way came too early for some holders */
+    bool listed;     /* all sandboxes were listed by this broker: an unknown one is a stranger */
     bool closed;
     uint32_t cgroup; /* 0: no pod has found one yet */
 };
@@ -113,6 +115,7 @@ void cluster_hold(struct cluster *c, const char *id, cluster_told_fn fn, void *d
     struct holder *h = new0(struct holder);
     h->fn = fn;
     h->data = data;
+    h->since = c->next_tag;
     snprintf(h->id, sizeof(h->id), "%s", id);
     free(map_put(c->holders, id, h));
 }
@@ -170,22 +173,28 @@ static void on_listed_one(struct cluster *c, const struct kube_reply *r)
         return;
     if (h)
         h->listed = *r;
-    else if (is_stranger(c, r) && !c->rebuilt && r->phase != KUBE_POD_NONE)
+    else if (!is_stranger(c, r) || rebuild_is_reading(c->rebuild))
+        return; /* what is being read was in the list before */
+    else if (!c->rebuilt && r->phase != KUBE_POD_NONE)
         rebuild_add(c->rebuild, r);
-    else if (is_stranger(c, r))
+    else
         discard_stranger(c, r);
 }
 
-/* Holders may come and go while they are called. */
-static void tell_listed(struct cluster *c)
+/* Holders may come and go while they are called. That a list does not have what was made after it
+ * began says nothing. */
+static void tell_listed(struct cluster *c, uint64_t tag)
 {
     size_t n = map_count(c->holders), cursor = 0, i = 0;
     struct kube_reply *all = xcalloc(n + 1, sizeof(*all));
-    for (struct holder *h; i < n && (h = map_next(c->holders, &cursor)); i++) {
+    for (struct holder *h; i < n && (h = map_next(c->holders, &cursor));) {
+        if (h->since > tag)
+            continue;
         all[i] = h->listed;
         all[i].kind = KUBE_LISTED;
         memcpy(all[i].id, h->id, sizeof(all[i].id));
         h->listed = (struct kube_reply){0};
+        i++;
     }
     for (size_t k = 0; k < i; k++) {
         struct holder *h = map_find(c->holders, all[k].id);
@@ -200,12 +209,15 @@ static void on_rebuilt(void *data)
 {
     struct cluster *c = data;
     c->rebuilt = true;
+    c->list_again = c->list_tag != 0;
     cluster_list(c);
 }
 
+/* Holders hear of their pods at once: what no holder knows may take long to be read. */
 static void on_list_done(void *data, const struct kube_reply *reply, int fd)
 {
     struct cluster *c = data;
+    uint64_t tag = c->list_tag;
     fd_close(&fd);
     c->list_tag = 0;
     if (reply->error) {
@@ -213,17 +225,20 @@ static void on_list_done(void *data, const struct kube_reply *reply, int fd)
         loop_timer_start(&c->list_timer, LIST_AGAIN_MS);
         return;
     }
-    if (!c->rebuilt && rebuild_start(c->rebuild, on_rebuilt, c))
+    tell_listed(c, tag);
+    if (rebuild_is_reading(c->rebuild) || (!c->rebuilt && rebuild_start(c->rebuild, on_rebuilt, c)))
         return;
     c->rebuilt = true;
     c->listed = true;
-    tell_listed(c);
+    if (c->list_again)
+        cluster_list(c);
+    c->list_again = false;
 }
 
 static void cluster_list(void *data)
 {
     struct cluster *c = data;
-    if (c->list_tag || rebuild_is_reading(c->rebuild))
+    if (c->list_tag)
         return;
     c->list_tag = c->next_tag;
     cluster_ask(c, KUBE_LIST, "", on_list_done, c);

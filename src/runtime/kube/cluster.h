@@ -7,9 +7,10 @@
  * all that are kept go to it again, and the cluster's sandboxes are listed anew, because what
  * happened while there was no broker was told by none. A sandbox of this home that no holder here
  * knows is made known again where the first list has it and its pod says what it is (rebuild.h).
- * Any other belonged to one call of a control plane that died, or to a create that was given up: it
- * is deleted. So all holders must be there before cluster_start(). Sandboxes of another home are
- * another control plane's. */
+ * One that says that it belonged to one call of a control plane that died is deleted, and so is
+ * what appears later, which is of a create that was given up. A pod of the first list that cannot
+ * be read, or believed, is left as it is. So all holders must be there before cluster_start().
+ * Sandboxes of another home are another control plane's. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,7 +26,7 @@ struct error;
 /* A sandbox that the cluster has and no holder knows. */
 struct cluster_found {
     const char *runtime_id;
-    const char *record; /* struct runtime_record.text as it was written; "": there was none */
+    const char *record; /* struct runtime_record.text as it was written */
     size_t len;
     int64_t last_exec_s; /* 0: not known */
 };

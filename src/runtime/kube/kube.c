@@ -431,7 +431,7 @@ static int fill_record(struct kube_order *o, const struct runtime_events *events
     o->last_exec_s = r.last_exec_s > 0 ? (uint64_t)r.last_exec_s : 0;
     o->state = r.pooled ? KUBE_STATE_READY : KUBE_STATE_CLAIMED;
     snprintf(o->owner, sizeof(o->owner), "%s", r.owner);
-    snprintf(o->spec, sizeof(o->spec), "%s", text ? text : "");
+    snprintf(o->spec, sizeof(o->spec), "%s", text ? text : POD_HELPER_RECORD);
     return 0;
 }
 

@@ -11,6 +11,10 @@
 /* What the namespace's own prefix takes the place of (kube_namespace_prefix). */
 #define POD_ID_PREFIX "sbx-"
 
+/* What the pod of a helper of one call says of itself: the one record that makes a pod deletable
+ * whose control plane is gone. */
+#define POD_HELPER_RECORD "{\"helper\":true}"
+
 /* The sandbox's id as orders have it. */
 int pod_id_fill(const char *id, char out[KUBE_ID_SIZE], struct error *err);
 /* What is known of the network wall of all pods. */

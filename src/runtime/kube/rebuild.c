@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/alloc.h"
@@ -19,12 +20,14 @@
 #include "runtime/kube/proof.h"
 
 #define READ_AGAIN_MS 500
+#define READ_TRIES    20 /* of one pod, until it is left as it is */
 
 struct found {
     struct list node;
     struct rebuild *rebuild;
     char id[KUBE_ID_SIZE];
     uint64_t last_exec_s;
+    unsigned n_tries;
 };
 
 struct rebuild {
@@ -122,6 +125,15 @@ static int read_text(int fd, struct strbuf *text)
     }
 }
 
+/* Helpers of one call, and what tries the network: each went with its control plane. */
+static bool is_helper(const struct found *f, const struct strbuf *text)
+{
+    if (!text->len)
+        return proof_is_pod(f->id);
+    return text->len == strlen(POD_HELPER_RECORD) &&
+           memcmp(text->data, POD_HELPER_RECORD, text->len) == 0;
+}
+
 static void take_record(struct rebuild *r, const struct found *f, const struct strbuf *text)
 {
     const struct cluster_options *o = cluster_options(r->cluster);
@@ -132,8 +144,11 @@ static void take_record(struct rebuild *r, const struct found *f, const struct s
                                   .record = text->data ? text->data : "",
                                   .len = text->len,
                                   .last_exec_s = (int64_t)f->last_exec_s};
-    bool sandbox = text->len || !proof_is_pod(f->id);
-    int known = o->on_found && sandbox ? o->on_found(o->found_data, &found, &err) : 0;
+    int known = 0;
+    if (!text->len && !is_helper(f, text))
+        known = error_set(&err, ERROR_INVALID, 0, "it does not say what it is");
+    else if (o->on_found && !is_helper(f, text))
+        known = o->on_found(o->found_data, &found, &err);
     if (known < 0) {
         leave_as_it_is(r, f, err.message);
     } else if (known == 0) {
@@ -144,18 +159,27 @@ static void take_record(struct rebuild *r, const struct found *f, const struct s
     }
 }
 
+/* Reading it again says the same. */
+static bool is_final(enum error_code code)
+{
+    return code == ERROR_NOT_FOUND || code == ERROR_CONFLICT || code == ERROR_TOO_LARGE;
+}
+
+/* One that is gone, or is being deleted, is not found. One that cannot be read goes behind the
+ * others, which must not wait for it. */
 static void on_record(void *data, const struct kube_reply *reply, int fd)
 {
     struct found *f = data;
     struct rebuild *r = f->rebuild;
     _cleanup_close_ int stream = fd;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(KUBE_SPEC_SIZE);
-    bool later = reply->error && reply->error != ERROR_NOT_FOUND && reply->error != ERROR_CONFLICT;
-    if (later) {
+    if (reply->error && !is_final(reply->error) && ++f->n_tries < READ_TRIES) {
+        list_remove(&f->node);
+        list_append(&r->waiting, &f->node);
         loop_timer_start(&r->again, READ_AGAIN_MS);
         return;
     }
-    if (reply->error == ERROR_CONFLICT)
+    if (reply->error && reply->error != ERROR_NOT_FOUND)
         leave_as_it_is(r, f, reply->message);
     else if (!reply->error && (stream < 0 || read_text(stream, &text) < 0))
         leave_as_it_is(r, f, "what it says of itself cannot be read");

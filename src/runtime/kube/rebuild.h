@@ -4,8 +4,8 @@
  * known again.
  *
  * Only those of the first list of a control plane are looked at, because what appears later is of a
- * create that was given up. Each is read until the cluster answers; nothing is deleted before that.
- */
+ * create that was given up. Nothing is deleted before its record was read. One whose record cannot
+ * be read is tried again behind the others, a limited number of times, and then left as it is. */
 #pragma once
 
 #include <stdbool.h>
