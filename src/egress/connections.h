@@ -16,3 +16,7 @@
 void connections_forget(int sock, uint32_t slot);
 /* Those that these ranges do not allow. 0 or -errno. */
 int connections_forget_others(int sock, uint32_t slot, const struct net_range *ranges, uint32_t n);
+/* What the host has translated for sandboxes of these pools. sock: of netfilter, in the host's
+ * namespace. An answer that comes when they are gone would be translated back and sent on by the
+ * host, to wherever its routes lead. 0 or -errno. */
+int connections_forget_pools(int sock, const struct net_config *c);

@@ -126,7 +126,8 @@ static int explain_usage(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static struct router router = {.host_links = -1, .links = -1, .connections = -1, .host_ns = -1};
+    static struct router router = {
+        .host_links = -1, .links = -1, .host_connections = -1, .connections = -1, .host_ns = -1};
     char why[160] = "";
     struct stat st;
     if (argc > 1 || fstat(CHILD_CHANNEL_FD, &st) < 0 || !S_ISSOCK(st.st_mode))

@@ -114,7 +114,8 @@ int router_open(struct router *r, int router_fd, char *why, size_t size)
     r->host_forwards[1] = open("/proc/sys/net/ipv6/conf/all/forwarding", O_RDONLY | O_CLOEXEC);
     r->host_rules = rules_open();
     r->host_links = netlink_open(NETLINK_ROUTE);
-    if (r->host_ns < 0 || !r->host_rules || r->host_links < 0) {
+    r->host_connections = netlink_open(NETLINK_NETFILTER);
+    if (r->host_ns < 0 || !r->host_rules || r->host_links < 0 || r->host_connections < 0) {
         snprintf(why, size, "the host's network cannot be opened");
         return -EIO;
     }
@@ -182,6 +183,7 @@ void router_leave_host(struct router *r)
 {
     char text[64];
     link_remove(r->links, TABLE_UPLINK);
+    connections_forget_pools(r->host_connections, &r->start.config);
     snprintf(text, sizeof(text), "delete table inet " TABLE_HOST "%s\n", r->start.instance);
     nft_run_cmd_from_buffer(r->host_rules, text);
 }

@@ -31,7 +31,7 @@ struct router {
     struct net_start start;
     struct nft_ctx *host_rules, *rules; /* each of its namespace */
     int host_links, links;              /* route sockets, likewise */
-    int connections;                    /* of conntrack, in the router */
+    int host_connections, connections;  /* of conntrack, likewise */
     int host_forwards[2];               /* IPv4's and IPv6's switch of the host, for reading */
     int host_ns;
 };
@@ -44,5 +44,5 @@ int router_start(struct router *r, char *why, size_t size);
 /* Takes a request that was checked. fds: as the operation needs them; borrowed. */
 int router_serve(struct router *r, const struct net_request *q, const int *fds, char *why,
                  size_t size);
-/* What is on the host: the link, then the table. */
+/* What is on the host: the link, what was translated for it, then the table. */
 void router_leave_host(struct router *r);

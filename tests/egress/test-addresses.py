@@ -571,10 +571,35 @@ def test_change_and_death():
 @denied("tcp", "while mas-net is away a change is refused and nothing changes; then it holds")
 def test_change_without_net(n):
     with n.sandbox({"cidrs": ["11.0.0.2", "11.0.0.3"]}) as box:
-        pid = net_pid(n.daemon)
-        os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: patch(box, drop=["11.0.0.3"]).status in (200, 400), "a change")
+        os.kill(net_pid(n.daemon), signal.SIGKILL)
+        answers = []
+
+        def changed():
+            answers.append(patch(box, drop=["11.0.0.3"]))
+            return answers[-1].status != 503
+        wait_for(changed, "a change")
+        equal((answers[-1].status, answers[-1].json.get("cidrs")), (200, ["11.0.0.2"]), answers[-1])
         refused("tcp 11.0.0.3 80", box=box)
+
+
+@allowed("tcp", "an answer that comes after its daemon's end goes nowhere")
+def test_late_answers(n):
+    [server] = listen_outside(("11.0.0.2", 7777))
+    with Daemon(config=OTHER_POOLS + CONFIG) as d:
+        box = d.sandbox(network={"cidrs": ["11.0.0.2"]})
+        code = "import socket,time; s=socket.create_connection(('11.0.0.2',7777)); time.sleep(600)"
+        d.post(box.path + "/exec", {"command": ["/usr/bin/python3", "-c", code], "async": True})
+        conn = server.accept()[0]
+    check(n.capture.seen(), "it was there")
+    n.capture.mark()
+    conn.settimeout(10)
+    try:
+        conn.send(b"late")
+        check(conn.recv(1) == b"", "the host knows of no such connection")
+    except ConnectionResetError:
+        pass
+    n.check_silence()
+    equal(tries("tcp 11.0.0.2 80"), {"tcp 11.0.0.2 80": "connected"})
 
 
 @allowed("tcp", "networks may overlap and touch, with and without a port")
