@@ -34,6 +34,7 @@ static struct kube_ceiling make_ceiling(const struct config *c)
     return (struct kube_ceiling){
         .prefix = copy_text(k->prefix),
         .instance = copy_text(k->instance),
+        .home = copy_text(k->home),
         .images = copy_list(k->images),
         .runtime_classes = copy_list(k->runtime_classes),
         .storage_classes = copy_list(k->storage_classes),

@@ -2,6 +2,11 @@
 /* What the objects of a sandbox say about it, changed after they were made: a new generation
  * (KUBE_TAKE), when its last command started and what it is (KUBE_MARK); and read (KUBE_READ).
  *
+ * First the namespace is looked at and then the pod, and both must be of this instance and of this
+ * home: all who may make pods somewhere can give one our labels, but not our namespace. A mark has
+ * the generation that its control plane took the pod with, and a pod with a higher one has another
+ * control plane since. The namespace of a mark is written to last, when its pod has let it pass.
+ *
  * Every write is a merge patch with the uid and the resourceVersion of an object that was looked at
  * just before and carries this instance's labels. So one that another wrote to meanwhile is looked
  * at again, and one that took its name is never written to. A patch without an answer is repeated
@@ -71,17 +76,19 @@ static bool has_marks(const struct broker_task *t)
     return own || t->order.state != KUBE_STATE_SAME;
 }
 
+static void annotate_write(struct broker_task *t, const char *uid, const char *version);
+
+/* Its pod is done with. */
 static void annotate_next(struct broker_task *t)
 {
-    if (t->order.op == KUBE_MARK && t->object == KUBE_OBJECT_NAMESPACE) {
-        t->object = KUBE_OBJECT_POD;
-        t->tries = 0;
-        if (has_marks(t)) {
-            annotate_look(t);
-            return;
-        }
-    }
-    task_finish(t, NULL);
+    bool of_pod = t->object == KUBE_OBJECT_POD;
+    t->object = KUBE_OBJECT_NAMESPACE;
+    t->tries = 0;
+    t->fenced = true;
+    if (of_pod && t->order.op == KUBE_MARK && has_marks(t))
+        annotate_write(t, t->space_uid, t->space_version);
+    else
+        task_finish(t, NULL);
 }
 
 static void on_annotated(void *data, const struct kube_answer *answer)
@@ -108,13 +115,12 @@ static void object_path(const struct broker_task *t, struct strbuf *path)
         kube_manifest_name(t->object, t->broker->o.ceiling, &t->order, name, sizeof(name)));
 }
 
-static void annotate_write(struct broker_task *t, const json_t *metadata)
+static void annotate_write(struct broker_task *t, const char *uid, const char *version)
 {
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
     _cleanup_json_ json_t *body =
-        json_pack("{s:{s:s, s:s, s:o, s:o}}", "metadata", "uid", json_member_text(metadata, "uid"),
-                  "resourceVersion", json_member_text(metadata, "resourceVersion"), "annotations",
-                  t->order.op == KUBE_TAKE ? make_taken(t) : make_marks(t), "labels",
+        json_pack("{s:{s:s, s:s, s:o, s:o}}", "metadata", "uid", uid, "resourceVersion", version,
+                  "annotations", t->order.op == KUBE_TAKE ? make_taken(t) : make_marks(t), "labels",
                   t->order.op == KUBE_TAKE ? json_object() : make_state(t));
     object_path(t, &path);
     task_call(t, "PATCH", path.data, body, on_annotated);
@@ -148,12 +154,6 @@ static void answer_spec(struct broker_task *t, const char *spec)
 
 /* --- looking at it first */
 
-static bool is_of_home(const struct broker_task *t, const json_t *annotations)
-{
-    const char *home = json_member_text(annotations, KUBE_ANNOTATION_HOME);
-    return !*home || strcmp(home, t->order.home) == 0;
-}
-
 /* A pod whose generation cannot be counted on is not taken: a smaller one than before would
  * let an earlier control plane in again. */
 static bool read_generation(const json_t *annotations, uint64_t *ret)
@@ -162,34 +162,63 @@ static bool read_generation(const json_t *annotations, uint64_t *ret)
            *ret >= 1 && *ret < KUBE_GENERATIONS;
 }
 
+static void on_pod_looked(struct broker_task *t, const json_t *metadata)
+{
+    const json_t *annotations = json_object_get(metadata, "annotations");
+    if (t->order.op == KUBE_READ) {
+        answer_spec(t, json_member_text(annotations, KUBE_ANNOTATION_SPEC));
+    } else if (!read_generation(annotations, &t->generation)) {
+        annotate_fail(t, ERROR_CONFLICT,
+                      "was changed by hand: its generation is no number that can be followed");
+    } else if (t->order.op == KUBE_MARK && t->generation > t->order.generation) {
+        annotate_fail(t, ERROR_CONFLICT, "was taken by a later control plane; it was not touched");
+    } else if (t->order.op == KUBE_MARK && !has_marks(t)) {
+        annotate_next(t);
+    } else {
+        t->generation++;
+        annotate_write(t, json_member_text(metadata, "uid"),
+                       json_member_text(metadata, "resourceVersion"));
+    }
+}
+
+static void on_namespace_looked(struct broker_task *t, const json_t *metadata)
+{
+    const char *uid = json_member_text(metadata, "uid");
+    const char *version = json_member_text(metadata, "resourceVersion");
+    if (t->fenced) {
+        annotate_write(t, uid, version);
+        return;
+    }
+    snprintf(t->space_uid, sizeof(t->space_uid), "%s", uid);
+    snprintf(t->space_version, sizeof(t->space_version), "%s", version);
+    t->object = KUBE_OBJECT_POD;
+    t->tries = 0;
+    annotate_look(t);
+}
+
 static void on_annotate_looked(void *data, const struct kube_answer *answer)
 {
     struct broker_task *t = data;
     const struct kube_result *r = &answer->result;
+    const struct kube_ceiling *c = t->broker->o.ceiling;
     const json_t *metadata = json_object_get(answer->object, "metadata");
-    const json_t *annotations = json_object_get(metadata, "annotations");
     t->call = NULL;
     bool again =
         r->outcome == KUBE_BUSY || r->outcome == KUBE_FAILED || kube_is_unknown(r->outcome);
-    if (again && !task_is_late(t)) {
+    if (again && !task_is_late(t))
         task_wait(t, r->retry_after_s, annotate_look);
-    } else if (r->outcome != KUBE_DONE) {
+    else if (r->outcome != KUBE_DONE)
         task_fail(t, r, "look at it");
-    } else if (!kube_manifest_is_ours(answer->object, t->broker->o.ceiling, &t->order)) {
+    else if (!kube_manifest_is_ours(answer->object, c, &t->order))
         annotate_fail(t, ERROR_CONFLICT, "is not of this daemon; it was not touched");
-    } else if (*json_member_text(metadata, "deletionTimestamp")) {
-        annotate_fail(t, ERROR_NOT_FOUND, "is being deleted");
-    } else if (t->order.op == KUBE_READ) {
-        answer_spec(t, json_member_text(annotations, KUBE_ANNOTATION_SPEC));
-    } else if (t->order.op == KUBE_TAKE && !is_of_home(t, annotations)) {
+    else if (!kube_manifest_is_of_home(answer->object, c))
         annotate_fail(t, ERROR_CONFLICT, "is of another control plane; it was not touched");
-    } else if (t->order.op == KUBE_TAKE && !read_generation(annotations, &t->generation)) {
-        annotate_fail(t, ERROR_CONFLICT,
-                      "was changed by hand: its generation is no number that can be followed");
-    } else {
-        t->generation++;
-        annotate_write(t, metadata);
-    }
+    else if (*json_member_text(metadata, "deletionTimestamp"))
+        annotate_fail(t, ERROR_NOT_FOUND, "is being deleted");
+    else if (t->object == KUBE_OBJECT_POD)
+        on_pod_looked(t, metadata);
+    else
+        on_namespace_looked(t, metadata);
 }
 
 static void annotate_look(void *data)
@@ -202,9 +231,10 @@ static void annotate_look(void *data)
 
 void task_start_annotate(struct broker_task *t)
 {
-    t->object = t->order.op == KUBE_MARK ? KUBE_OBJECT_NAMESPACE : KUBE_OBJECT_POD;
-    if (t->order.op == KUBE_MARK && !has_marks(t))
-        annotate_next(t);
+    t->object = KUBE_OBJECT_NAMESPACE;
+    bool nothing = !t->order.last_exec_s && !t->order.spec[0] && t->order.state == KUBE_STATE_SAME;
+    if (t->order.op == KUBE_MARK && nothing)
+        task_finish(t, NULL);
     else
         annotate_look(t);
 }

@@ -379,9 +379,13 @@ static int carrier_check(const struct kube_broker *b, const struct kube_order *o
                          BROKER_CARRIERS_MAX);
     if (!b->synced)
         return error_set(err, ERROR_UNAVAILABLE, 0, "the cluster has not told its pods yet");
-    if (!map_find(b->pods, order->id))
+    const struct kube_reply *pod = broker_find_pod(b, order->id);
+    if (!pod)
         return error_set(err, ERROR_NOT_FOUND, 0, "this daemon has no pod of sandbox %s",
                          order->id);
+    if (strcmp(pod->home, kube_ceiling_home(b->o.ceiling)) != 0)
+        return error_set(err, ERROR_CONFLICT, 0,
+                         "the pod of sandbox %s is of another control plane", order->id);
     return 0;
 }
 

@@ -294,6 +294,11 @@ static void on_delete_looked(void *data, const struct kube_answer *answer)
                   "namespace %s%s is not of this daemon; it was not touched",
                   t->broker->o.ceiling->prefix, t->order.id);
         task_finish(t, &err);
+    } else if (!kube_manifest_is_of_home(answer->object, t->broker->o.ceiling)) {
+        error_set(&err, ERROR_CONFLICT, 0,
+                  "namespace %s%s is of another control plane; it was not touched",
+                  t->broker->o.ceiling->prefix, t->order.id);
+        task_finish(t, &err);
     } else if (t->space_uid[0] && strcmp(t->space_uid, json_member_text(metadata, "uid")) != 0) {
         task_finish(t, NULL); /* ours is gone, and its name was used again */
     } else if (*json_member_text(metadata, "deletionTimestamp")) {

@@ -51,7 +51,9 @@ struct broker_task {
     uint32_t retry_after_s;
     /* of what is written to an object, and read of it */
     uint64_t generation;
-    int answer_fd; /* goes with the answer; -1: none */
+    char space_version[KUBE_NAME_SIZE]; /* the resourceVersion of the namespace */
+    bool fenced;                        /* the pod may be written to, and so may its namespace */
+    int answer_fd;                      /* goes with the answer; -1: none */
     /* of a proof, which makes other objects than a create and goes on with them (broker-prove.c) */
     json_t *(*manifest)(const struct broker_task *t); /* of t->object; NULL: a sandbox's */
     void (*on_made)(struct broker_task *t);           /* in place of the answer; NULL */
@@ -88,6 +90,8 @@ void task_start_annotate(struct broker_task *t);
 void task_start_prove(struct broker_task *t);
 /* Ends the proof whose witness or caller has this id, because the pod is to be deleted. */
 void tasks_give_up_proof(struct kube_broker *b, const char *id);
+/* What the watch has told of the pod of this id; NULL: nothing. */
+const struct kube_reply *broker_find_pod(const struct kube_broker *b, const char *id);
 /* Has a pod that is known these user ids? */
 bool broker_knows_slot(const struct kube_broker *b, uint32_t slot);
 /* Finds out which of its meanings a 403 to a create has, and fails it with that; or, where waiting

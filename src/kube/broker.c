@@ -274,6 +274,12 @@ void task_start_list(struct broker_task *t)
     task_call(t, "GET", path.data, NULL, on_namespaces);
 }
 
+const struct kube_reply *broker_find_pod(const struct kube_broker *b, const char *id)
+{
+    const struct known_pod *p = map_find(b->pods, id);
+    return p ? &p->told : NULL;
+}
+
 bool broker_knows_slot(const struct kube_broker *b, uint32_t slot)
 {
     size_t cursor = 0;

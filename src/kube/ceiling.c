@@ -22,6 +22,7 @@ static const struct {
 } members[] = {
     {"prefix", AS_TEXT, offsetof(struct kube_ceiling, prefix)},
     {"instance", AS_TEXT, offsetof(struct kube_ceiling, instance)},
+    {"home", AS_TEXT, offsetof(struct kube_ceiling, home)},
     {"images", AS_LIST, offsetof(struct kube_ceiling, images)},
     {"runtime_classes", AS_LIST, offsetof(struct kube_ceiling, runtime_classes)},
     {"storage_classes", AS_LIST, offsetof(struct kube_ceiling, storage_classes)},
@@ -142,6 +143,10 @@ static int check_whole(const struct kube_ceiling *c, struct error *err)
         return error_set(err, ERROR_INVALID, 0,
                          "the instance needs a name of at most 40 letters, "
                          "digits and '-'");
+    if (c->home && !kube_label_is_valid(c->home, KUBE_NAME_SIZE - 1))
+        return error_set(err, ERROR_INVALID, 0,
+                         "the home has at most %d lower-case letters, digits and '-'",
+                         KUBE_NAME_SIZE - 1);
     if (!c->link_image || !*c->link_image)
         return error_set(err, ERROR_INVALID, 0, "no image for the link is named");
     if (c->uid_first < 1000 || c->uid_count < 2 || c->uid_first > UINT32_MAX - c->uid_count)
@@ -171,6 +176,11 @@ int kube_ceiling_parse(struct kube_ceiling *ret, const json_t *object, struct er
     *ret = c;
     c = (struct kube_ceiling){0};
     return 0;
+}
+
+const char *kube_ceiling_home(const struct kube_ceiling *c)
+{
+    return c->home ? c->home : c->instance;
 }
 
 /* --- one order */
@@ -256,6 +266,18 @@ static int check_create(const struct kube_ceiling *c, const struct kube_order *o
     return r < 0 ? r : check_networks(c, o, err);
 }
 
+/* What carries a home is of this broker's, whatever the control plane calls itself. */
+static int check_home(const struct kube_ceiling *c, const struct kube_order *o, struct error *err)
+{
+    bool needed = o->op == KUBE_CREATE || o->op == KUBE_TAKE || o->op == KUBE_PROVE;
+    if ((!needed && !o->home[0]) || strcmp(o->home, kube_ceiling_home(c)) == 0)
+        return 0;
+    return error_set(err, ERROR_FORBIDDEN, EPERM,
+                     "the home '%s' is not '%s', which this broker is for (kube_home of the "
+                     "daemon, home in the broker's settings)",
+                     o->home, kube_ceiling_home(c));
+}
+
 int kube_ceiling_check(const struct kube_ceiling *c, const struct kube_order *o, struct error *err)
 {
     if (!kube_order_is_valid(o))
@@ -264,5 +286,6 @@ int kube_ceiling_check(const struct kube_ceiling *c, const struct kube_order *o,
     if (o->id[0] && strlen(c->prefix) + strlen(o->id) + suffix > 63)
         return error_set(err, ERROR_INVALID, 0, "'%s%s' is too long for a namespace", c->prefix,
                          o->id);
-    return o->op == KUBE_CREATE ? check_create(c, o, err) : 0;
+    int r = check_home(c, o, err);
+    return r < 0 || o->op != KUBE_CREATE ? r : check_create(c, o, err);
 }

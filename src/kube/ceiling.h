@@ -15,6 +15,7 @@ struct kube_order;
 struct kube_ceiling {
     char *prefix;           /* of namespaces: "sbx-" */
     char *instance;         /* whose objects are ours; a label's value */
+    char *home;             /* of the control plane that gives orders; NULL: the instance */
     char **images;          /* what an image may begin with; one that ends in neither '/' nor ':' is
                                the whole of it */
     char **runtime_classes; /* besides none */
@@ -44,6 +45,8 @@ void kube_ceiling_done(struct kube_ceiling *c);
 /* As an object for the process that holds to it, and back. */
 json_t *kube_ceiling_format(const struct kube_ceiling *c);
 int kube_ceiling_parse(struct kube_ceiling *ret, const json_t *object, struct error *err);
+/* Whose sandboxes orders are about: what says another home, or none, is not touched. */
+const char *kube_ceiling_home(const struct kube_ceiling *c);
 /* 0, or negative with err set: ERROR_FORBIDDEN naming what is beyond, ERROR_INVALID for an order
  * that is none. */
 int kube_ceiling_check(const struct kube_ceiling *c, const struct kube_order *o, struct error *err);

@@ -184,6 +184,12 @@ bool kube_manifest_is_ours(const json_t *object, const struct kube_ceiling *c,
            strcmp(json_member_text(labels, LABEL_ID), o->id) == 0;
 }
 
+bool kube_manifest_is_of_home(const json_t *object, const struct kube_ceiling *c)
+{
+    const json_t *annotations = json_object_get(json_object_get(object, "metadata"), "annotations");
+    return strcmp(json_member_text(annotations, KUBE_ANNOTATION_HOME), kube_ceiling_home(c)) == 0;
+}
+
 /* --- network */
 
 static json_t *make_block(const struct net_range *r)

@@ -48,6 +48,8 @@ const char *kube_manifest_name(enum kube_object object, const struct kube_ceilin
 /* Whether an object that is there already is this sandbox's: of our instance and of this id. */
 bool kube_manifest_is_ours(const json_t *object, const struct kube_ceiling *c,
                            const struct kube_order *o);
+/* Whether a namespace or a pod is of the home that the ceiling names; one without any is not. */
+bool kube_manifest_is_of_home(const json_t *object, const struct kube_ceiling *c);
 /* Whether it was made of this very order, perhaps by an earlier broker, and not of another create
  * with the same id: what that one's callers did in it would be found there. */
 bool kube_manifest_is_of_order(const json_t *object, const struct kube_order *o);

@@ -28,7 +28,7 @@ static const struct {
     {OF(id), NAMES_ONE},
     {OF(home), OP(CREATE) | OP(TAKE) | OP(PROVE)},
     {OF(nonce), OP(CREATE) | OP(PROVE)},
-    {OF(generation), OP(CREATE)},
+    {OF(generation), OP(CREATE) | OP(MARK)},
     {OF(owner), OP(CREATE) | OP(MARK)},
     {OF(spec), OP(CREATE) | OP(MARK)},
     {OF(last_exec_s), OP(CREATE) | OP(MARK)},

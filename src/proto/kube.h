@@ -31,6 +31,7 @@
 #define KUBE_GENERATIONS   (1u << 31) /* the first that is none */
 #define KUBE_SLOT_ANY      UINT32_MAX /* the broker takes user ids that no other pod has */
 
+/* What names a sandbox of another home than the broker's, or of none, touches nothing. */
 enum kube_op {
     KUBE_PROBE = 1, /* is the cluster there, which version, may we do what we must; where the
                        cluster says so, a KUBE_OFFERED for each enum kube_offer, then the answer */
@@ -40,10 +41,10 @@ enum kube_op {
                        has a namespace and no pod has KUBE_POD_NONE */
     KUBE_CONNECT,   /* answered with one end of a stream to the link of a sandbox; reason is the
                        carrier */
-    KUBE_TAKE,      /* its pod gets the next generation, which is the answer's; one of another home
-                       is not touched */
+    KUBE_TAKE,      /* its pod gets the next generation, which is the answer's */
     KUBE_MARK,      /* what became of it, written to its objects: state, last_exec_s, and, where
-                       spec is not "", owner and spec */
+                       spec is not "", owner and spec; refused where the pod has a higher
+                       generation */
     KUBE_READ,      /* answered with a stream that has the text of spec, and then ends */
     KUBE_PROVE, /* does the cluster enforce network policies: shown by two pods, of which the one
                    with this id stays, as the witness, and the other has KUBE_CALLER_SUFFIX. The
@@ -111,7 +112,7 @@ struct kube_order {
     char image[KUBE_IMAGE_SIZE];
     char runtime_class[KUBE_NAME_SIZE]; /* "": the cluster's own */
     char owner[KUBE_NAME_SIZE];
-    char home[KUBE_NAME_SIZE]; /* the control plane that has it */
+    char home[KUBE_NAME_SIZE]; /* the control plane that has it: the broker's */
     char spec_hash[KUBE_NAME_SIZE];
     char spec[KUBE_SPEC_SIZE]; /* a text that the pod carries for the daemon that adopts it */
     struct net_range ranges[NET_RANGES_MAX];

@@ -142,15 +142,21 @@ def annotated():
             equal(annotations(pod)["mas-sandbox/generation"], str(generation))
         before = cluster.get(pod)["metadata"]["resourceVersion"]
         r = b.ask(order(TAKE, "noted", home="there"))
-        check(r.error == CONFLICT and "of another control plane" in r.text, r)
-        b.do(order(MARK, "noted", last_exec_s=1700000000))
+        check(r.error == FORBIDDEN and "which this broker is for" in r.text, r)
+        with broker(ceiling={"home": "there"}) as other:
+            for op, members in ((TAKE, {"home": "there"}), (MARK, {"generation": 9, "last_exec_s": 1}), (READ, {}), (DELETE, {})):
+                r = other.ask(order(op, "noted", **members))
+                check(r.error == CONFLICT and "of another control plane" in r.text, f"{op}: {r}")
+        r = b.ask(order(MARK, "noted", generation=2, last_exec_s=1))
+        check(r.error == CONFLICT and "later control plane" in r.text, r)
+        b.do(order(MARK, "noted", generation=3, last_exec_s=1700000000))
         equal(annotations(space)["sbx.last_exec_at"], "1700000000")
         equal(cluster.get(pod)["metadata"]["resourceVersion"], before, "the pod was not written to")
         text = json.dumps({"x": "\u00fc" * 5000})
-        b.do(order(MARK, "noted", last_exec_s=1700000001, owner="key-2", spec=text))
+        b.do(order(MARK, "noted", generation=3, last_exec_s=1700000001, owner="key-2", spec=text))
         equal((annotations(pod)["mas-sandbox/owner"], annotations(pod)["mas-sandbox/spec"]), ("key-2", text))
         for state, words in ((1, ("ready", "false")), (2, ("claimed", "true"))):
-            b.do(order(MARK, "noted", state=state))
+            b.do(order(MARK, "noted", generation=3, state=state))
             for path in (space, pod):
                 labels = cluster.get(path)["metadata"]["labels"]
                 equal((labels["sbx.state"], labels["sbx.allocated"]), words, path)
@@ -160,11 +166,11 @@ def annotated():
             equal(b"".join(iter(lambda: stream.recv(65536), b"")).decode(), text, "what is read")
         known = b.list()["noted"]
         equal((known.home, known.generation, known.last_exec_s), (b"here", 3, 1700000001), "the list has it")
-        for op, members in ((TAKE, {"home": "here"}), (MARK, {"last_exec_s": 1}), (READ, {})):
+        for op, members in ((TAKE, {"home": "here"}), (MARK, {"generation": 3, "last_exec_s": 1}), (READ, {})):
             r = b.ask(order(op, "nothing", **members))
             check(r.error and not getattr(r, "fds", []), f"of a sandbox that is not there: {r}")
         cluster.call("PATCH", space, {"metadata": {"labels": {"mas-sandbox/instance": "another"}}}, kind=MERGE)
-        r = b.ask(order(MARK, "noted", last_exec_s=1700000002))
+        r = b.ask(order(MARK, "noted", generation=3, last_exec_s=1700000002))
         check(r.error == CONFLICT and "not of this daemon" in r.text, r)
         equal(annotations(space)["sbx.last_exec_at"], "1700000001", "it was not touched")
 
@@ -237,7 +243,7 @@ def taken():
 def own_namespace(name):
     """One that the broker takes for its own: made of a plain order before, as far as it can see."""
     return cluster.make(SPACES, {"metadata": {"name": "sbx-" + name, "annotations": {
-        "mas-sandbox/order": order_sum(order(CREATE, name))}, "labels": {
+        "mas-sandbox/order": order_sum(order(CREATE, name)), "mas-sandbox/home": "here"}, "labels": {
         "app.kubernetes.io/managed-by": "mas-sandbox", "mas-sandbox/instance": "test", "mas-sandbox/id": name,
         "pod-security.kubernetes.io/enforce": "restricted"}}})
 
@@ -372,7 +378,7 @@ def missed(resource, verb, number):
         expect(b.ask(order(CREATE, name, workspace=claim)), 0, "create")
         expect(b.ask(order(CREATE, name, workspace=claim)), 0, "create again")
         expect(b.ask(order(TAKE, name)), 0, "take")
-        expect(b.ask(order(MARK, name, last_exec_s=1)), 0, "mark")
+        expect(b.ask(order(MARK, name, generation=2, last_exec_s=1)), 0, "mark")
         r = b.ask(order(CONNECT, name))
         expect(r, INVALID, "connect")  # the pod has no node, which only a caller with the rights gets to know
         if resource == "runtimeclasses":

@@ -329,8 +329,9 @@ def started_again():
     sb.sh("echo kept >/workspace/kept")
     d.process.send_signal(signal.SIGKILL)
     d.process.wait()
-    cluster.make("/api/v1/namespaces", {"metadata": {"name": "sbx-stranger", "labels": {
-        "app.kubernetes.io/managed-by": "mas-sandbox", "mas-sandbox/instance": "mas-sandbox", "mas-sandbox/id": "stranger"}}})
+    for name, notes in (("stranger", {"mas-sandbox/home": "mas-sandbox"}), ("homeless", {})):
+        cluster.make("/api/v1/namespaces", {"metadata": {"name": "sbx-" + name, "annotations": notes, "labels": {
+            "app.kubernetes.io/managed-by": "mas-sandbox", "mas-sandbox/instance": "mas-sandbox", "mas-sandbox/id": name}}})
     cluster.make("/api/v1/namespaces", {"metadata": {"name": "sbx-another", "labels": {
         "app.kubernetes.io/managed-by": "mas-sandbox", "mas-sandbox/instance": "other", "mas-sandbox/id": "another"}}})
     d.start()
@@ -338,9 +339,10 @@ def started_again():
     equal(sb.exec("cat", "/workspace/kept")["stdout"], "kept\n", "what it had")
     equal(pod_of(sb.id)["metadata"]["annotations"]["mas-sandbox/generation"], "2", "its generation")
     check(d.get(sb.path).json["effective"]["memory"]["by"], "its walls were looked at again")
-    wait_for(lambda: set(spaces()) == {"sbx-another", sb.id}, lambda: f"strangers: {spaces()}\n{d.log_text()}")
+    wait_for(lambda: set(spaces()) == {"sbx-another", "sbx-homeless", sb.id}, lambda: f"strangers: {spaces()}\n{d.log_text()}")
     sb.delete()
-    cluster.call("DELETE", "/api/v1/namespaces/sbx-another")
+    for name in ("another", "homeless"):
+        cluster.call("DELETE", f"/api/v1/namespaces/sbx-{name}")
     nothing_left()
 
 

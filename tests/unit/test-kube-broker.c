@@ -181,18 +181,21 @@ static char *answer_patch(const char *path, const char *body, size_t *ret_len)
     return answer_with("200 OK", cluster.bodies[at], ret_len);
 }
 
-#define POD(space, name, id, phase)                                                                \
+#define POD(space, name, id, home, phase)                                                          \
     "{\"metadata\":{\"namespace\":\"" space "\",\"name\":\"" name "\",\"uid\":\"u-" space name     \
     "\",\"resourceVersion\":\"1\",\"labels\":{\"mas-sandbox/id\":\"" id                            \
-    "\"}},\"status\":{\"phase\":\"" phase "\"}}"
+    "\"},\"annotations\":{\"mas-sandbox/home\":\"" home "\"}},\"status\":{\"phase\":\"" phase      \
+    "\"}}"
 
-/* The first is ours; the others have our labels. */
+/* The first is ours, and the second another control plane's; the others have our labels. */
 static const char pod_list[] =
     "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"1\"},"
-    "\"items\":[" POD("sbx-own", KUBE_POD_NAME, "own", "Running") "," POD(
-        "elsewhere", KUBE_POD_NAME, "own",
-        "Failed") "," POD("sbx-own", "other", "own", "Failed") "," POD("elsewhere", "x", "more",
-                                                                       "Running") "]}";
+    "\"items\":[" POD("sbx-own", KUBE_POD_NAME, "own", "one", "Running") "," POD(
+        "sbx-theirs", KUBE_POD_NAME, "theirs", "two",
+        "Pending") "," POD("elsewhere", KUBE_POD_NAME, "own", "one",
+                           "Failed") "," POD("sbx-own", "other", "own", "one",
+                                             "Failed") "," POD("elsewhere", "x", "more", "one",
+                                                               "Running") "]}";
 
 static char *answer_get(const char *path, size_t *ret_len)
 {
@@ -303,6 +306,8 @@ static struct kube_order plain_order(uint32_t op)
     struct kube_order any = {.version = KUBE_VERSION, .op = op, .tag = ++tag};
     if (op != KUBE_PROBE && op != KUBE_LIST)
         strcpy(any.id, "a1");
+    if (op == KUBE_CREATE || op == KUBE_TAKE || op == KUBE_PROVE)
+        strcpy(any.home, "one"); /* the instance, where the settings name no home */
     if (op != KUBE_CREATE)
         return any;
     struct kube_order o = {.version = KUBE_VERSION,
@@ -316,6 +321,7 @@ static struct kube_order plain_order(uint32_t op)
                            .workspace = {.bytes = 64 * MIB},
                            .cache = {.bytes = 32 * MIB}};
     strcpy(o.id, "a1");
+    strcpy(o.home, any.home);
     strcpy(o.image, "docker.example/base:12");
     return o;
 }
@@ -349,7 +355,8 @@ static struct kube_reply await_reply(uint64_t wanted)
     for (;;) {
         while (take_reply(&r, &fd)) {
             if (r.kind == KUBE_LISTED) {
-                *(r.phase == KUBE_POD_NONE ? &bare : &listed) = r;
+                if (strcmp(r.id, "theirs") != 0)
+                    *(r.phase == KUBE_POD_NONE ? &bare : &listed) = r;
                 n_listed++;
             }
             if (r.kind == KUBE_OFFERED && r.tag == wanted && r.phase < _KUBE_OFFER_MAX)
@@ -544,7 +551,7 @@ static void check_probe(void)
     n_listed = 0;
     r = send_order(&o);
     ok(r.error == 0, "a list: %s", r.message);
-    ok(n_listed == 2 && strcmp(listed.id, "own") == 0 && listed.phase == KUBE_POD_RUNNING &&
+    ok(n_listed == 3 && strcmp(listed.id, "own") == 0 && listed.phase == KUBE_POD_RUNNING &&
            strcmp(listed.uid, "u-sbx-own" KUBE_POD_NAME) == 0,
        "of ours alone, whoever else has our labels: %zu %s", n_listed, listed.uid);
     ok(strcmp(bare.id, "bare") == 0, "and a namespace that has no pod: '%s'", bare.id);
@@ -566,6 +573,12 @@ static void check_probe(void)
     r = send_order(&o);
     ok(r.error == ERROR_NOT_FOUND && cluster.execs == 1 && strstr(r.message, "this daemon has no"),
        "a pod of another instance is not asked at all: %s", r.message);
+    o = plain_order(KUBE_CONNECT);
+    strcpy(o.id, "theirs");
+    r = send_order(&o);
+    ok(r.error == ERROR_CONFLICT && cluster.execs == 1 &&
+           strstr(r.message, "another control plane"),
+       "nor is one of another home: %s", r.message);
     reset_cluster();
 }
 
@@ -590,6 +603,73 @@ static struct kube_reply send_plain(uint32_t op)
 {
     struct kube_order o = plain_order(op);
     return send_order(&o);
+}
+
+/* Each order about a sandbox that says another home or none, and none of them writes anything. */
+static void check_homes(void)
+{
+    static const char *const homes[] = {"two", ""};
+    static const uint32_t ops[] = {KUBE_TAKE, KUBE_MARK, KUBE_READ, KUBE_DELETE};
+    send_plain(KUBE_CREATE);
+    for (size_t i = 0; i < ELEMENTS(homes); i++)
+        for (size_t k = 0; k < ELEMENTS(ops); k++) {
+            struct kube_order o = plain_order(ops[k]);
+            o.last_exec_s = ops[k] == KUBE_MARK ? 5 : 0;
+            annotate_by_hand(SPACE_PATH, KUBE_ANNOTATION_HOME, homes[i]);
+            struct kube_reply r = send_order(&o);
+            ok(r.error == ERROR_CONFLICT && cluster.log[0] == 0, "operation %u, the home '%s': %s",
+               ops[k], homes[i], r.message);
+            annotate_by_hand(SPACE_PATH, KUBE_ANNOTATION_HOME, "one");
+            annotate_by_hand(POD_PATH, KUBE_ANNOTATION_HOME, homes[i]);
+            o.tag = ++tag;
+            if (ops[k] != KUBE_DELETE) {
+                r = send_order(&o);
+                ok(r.error == ERROR_CONFLICT && cluster.log[0] == 0, "and of its pod: %s",
+                   r.message);
+            }
+            annotate_by_hand(POD_PATH, KUBE_ANNOTATION_HOME, "one");
+        }
+    reset_cluster();
+    /* A pod with all that ours have, in a namespace of another's. */
+    send_plain(KUBE_CREATE);
+    size_t len;
+    free(answer_patch(SPACE_PATH, "{\"metadata\":{\"labels\":{\"mas-sandbox/instance\":\"x\"}}}",
+                      &len));
+    cluster.log[0] = 0;
+    for (size_t k = 0; k < ELEMENTS(ops); k++) {
+        struct kube_order o = plain_order(ops[k]);
+        o.last_exec_s = ops[k] == KUBE_MARK ? 5 : 0;
+        o.state = ops[k] == KUBE_MARK ? KUBE_STATE_READY : 0;
+        struct kube_reply r = send_order(&o);
+        ok(r.error == ERROR_CONFLICT && cluster.log[0] == 0,
+           "operation %u in a namespace that is not ours: %s", ops[k], r.message);
+    }
+    reset_cluster();
+}
+
+static void check_marks(void)
+{
+    send_plain(KUBE_CREATE);
+    send_plain(KUBE_TAKE);
+    struct kube_order o = plain_order(KUBE_MARK);
+    o.last_exec_s = 5;
+    o.generation = 1;
+    cluster.log[0] = 0;
+    struct kube_reply r = send_order(&o);
+    ok(r.error == ERROR_CONFLICT && strstr(r.message, "later control plane") && !cluster.log[0],
+       "a mark of an earlier generation: %s", r.message);
+    o.tag = ++tag;
+    o.generation = 2;
+    r = send_order(&o);
+    ok(r.error == 0 && strcmp(cluster.log, "PATCH " SPACE_PATH " ") == 0, "of its own: %s %s",
+       r.message, cluster.log);
+    cluster.log[0] = 0;
+    o.tag = ++tag;
+    o.state = KUBE_STATE_CLAIMED;
+    r = send_order(&o);
+    ok(r.error == 0 && strcmp(cluster.log, "PATCH " POD_PATH " PATCH " SPACE_PATH " ") == 0,
+       "the state, in both: %s %s", r.message, cluster.log);
+    reset_cluster();
 }
 
 static void check_generations(void)
@@ -842,6 +922,8 @@ int main(int argc, char **argv)
     check_retries();
     check_ceiling();
     check_probe();
+    check_homes();
+    check_marks();
     check_generations();
     check_streams(b);
     check_direct(b, &ceiling);

@@ -20,7 +20,7 @@
 #define MIB      (1ull << 20)
 
 static const char ceiling_text[] =
-    "{\"prefix\":\"sbx-\",\"instance\":\"one\",\"images\":[\"docker.example/base:\","
+    "{\"prefix\":\"sbx-\",\"instance\":\"one\",\"home\":\"home-1\",\"images\":[\"docker.example/base:\","
     "\"whole.example/image:1\",\"dir.example/team/\"],\"runtime_classes\":[\"gvisor\"],"
     "\"storage_classes\":[\"fast\"],\"link_image\":\"our.example/link:1\","
     "\"priority_class\":\"sandboxes\",\"uid_first\":100000,\"uid_count\":2000,"
@@ -237,6 +237,8 @@ static void check_ceiling(const struct kube_ceiling *c)
     REFUSED(ERROR_FORBIDDEN, "another image", strcpy(o.image, "docker.example/other:1"));
     REFUSED(ERROR_FORBIDDEN, "a longer name", strcpy(o.image, "whole.example/image:12"));
     REFUSED(ERROR_FORBIDDEN, "a RuntimeClass", strcpy(o.runtime_class, "runc"));
+    REFUSED(ERROR_FORBIDDEN, "another home", strcpy(o.home, "home-2"));
+    REFUSED(ERROR_FORBIDDEN, "no home", o.home[0] = 0);
     REFUSED(ERROR_FORBIDDEN, "memory", o.memory_bytes = 2048 * MIB);
     REFUSED(ERROR_FORBIDDEN, "cpu", o.cpu_millicores = 5000);
     REFUSED(ERROR_FORBIDDEN, "a volume", o.workspace.bytes = 4096 * MIB);
@@ -272,11 +274,10 @@ static void check_ceiling(const struct kube_ceiling *c)
  * contract of proto/kube.h, written a second time. */
 static void check_uses(const struct kube_ceiling *c)
 {
-    enum { ID = 1, HOME = 2, NONCE = 4, RECORD = 8, STATE = 16 };
+    enum { ID = 1, HOME = 2, NONCE = 4, RECORD = 8 };
     static const unsigned used[_KUBE_OP_MAX] = {
-        [KUBE_DELETE] = ID,      [KUBE_CONNECT] = ID,
-        [KUBE_TAKE] = ID | HOME, [KUBE_MARK] = ID | RECORD | STATE,
-        [KUBE_READ] = ID,        [KUBE_PROVE] = ID | HOME | NONCE,
+        [KUBE_DELETE] = ID,        [KUBE_CONNECT] = ID, [KUBE_TAKE] = ID | HOME,
+        [KUBE_MARK] = ID | RECORD, [KUBE_READ] = ID,    [KUBE_PROVE] = ID | HOME | NONCE,
     };
     for (uint32_t op = KUBE_PROBE; op < _KUBE_OP_MAX; op++) {
         struct kube_order o = {.version = KUBE_VERSION, .op = op, .tag = 5}, mask = {0};
@@ -286,11 +287,14 @@ static void check_uses(const struct kube_ceiling *c)
             continue;
         if (used[op] & ID)
             strcpy(o.id, "a1");
+        if (used[op] & HOME)
+            strcpy(o.home, "home-1");
         ok(kube_ceiling_check(c, &o, &err) == 0, "operation %u: %s", op, err.message);
         mask.version = mask.op = mask.epoch = UINT32_MAX;
         mask.tag = UINT64_MAX;
         mask.nonce = used[op] & NONCE ? UINT64_MAX : 0;
-        mask.state = used[op] & STATE ? UINT32_MAX : 0;
+        mask.state = used[op] & RECORD ? UINT32_MAX : 0;
+        mask.generation = used[op] & RECORD ? UINT64_MAX : 0;
         mask.last_exec_s = used[op] & RECORD ? UINT64_MAX : 0;
         memset(mask.id, used[op] & ID ? 1 : 0, sizeof(mask.id));
         memset(mask.home, used[op] & HOME ? 1 : 0, sizeof(mask.home));
@@ -321,6 +325,12 @@ static void check_ownership(const struct kube_ceiling *c)
     ok(!kube_manifest_is_ours(m, c, &o), "of another instance");
     json_object_clear(labels);
     ok(!kube_manifest_is_ours(m, c, &o), "without labels");
+    json_t *annotations = json_object_get(json_object_get(m, "metadata"), "annotations");
+    ok(kube_manifest_is_of_home(m, c), "of our home");
+    json_object_set_new(annotations, KUBE_ANNOTATION_HOME, json_string("home-2"));
+    ok(!kube_manifest_is_of_home(m, c), "of another home");
+    json_object_clear(annotations);
+    ok(!kube_manifest_is_of_home(m, c), "of no home");
 }
 
 /* With a port for the direct carrier: the link's arguments, and the only way in. */
@@ -387,6 +397,7 @@ int main(int argc, char **argv)
     check_uses(&c);
     check_ownership(&c);
     check_direct();
+    expect_no_ceiling("home", json_string("a b"), "home");
     expect_no_ceiling("direct_port", json_integer(443), "1024");
     expect_no_ceiling("direct_port", json_integer(70000), "65535");
     expect_no_ceiling("direct_from", json_null(), "namespace");

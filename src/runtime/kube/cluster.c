@@ -144,10 +144,10 @@ void cluster_discard(struct cluster *c, const char *id)
     cluster_ask(c, KUBE_DELETE, id, on_discarded, NULL);
 }
 
-/* Of another home, it is another control plane's. */
+/* Of another home, it is another control plane's; without one, it is not known whose it is. */
 static bool is_stranger(const struct cluster *c, const struct kube_reply *r)
 {
-    bool ours = !r->home[0] || strcmp(r->home, c->o.home) == 0;
+    bool ours = strcmp(r->home, c->o.home) == 0;
     return ours && r->phase != KUBE_POD_ENDING && !rebuild_leaves(c->rebuild, r->id);
 }
 

@@ -472,7 +472,7 @@ static void on_pod_marked(void *data, const struct kube_reply *reply, int fd)
 static void pod_mark(void *data)
 {
     struct runtime_instance *in = data;
-    struct kube_order order = {.op = KUBE_MARK};
+    struct kube_order order = {.op = KUBE_MARK, .generation = in->generation};
     struct error err = {0};
     uint8_t sum[SHA256_SIZE];
     if (in->step != POD_RUNNING || in->marking)

@@ -68,7 +68,7 @@ class Reply(ctypes.Structure):
         return f"<{self.name} error={self.error} phase={self.phase} reason={self.reason.decode()} {self.text!r}>"
 
 
-CEILING = {"prefix": "sbx-", "instance": "test", "images": ["docker.example/base:"], "runtime_classes": ["gvisor", "missing"],
+CEILING = {"prefix": "sbx-", "instance": "test", "home": "here", "images": ["docker.example/base:"], "runtime_classes": ["gvisor", "missing"],
            "storage_classes": ["default", "fast"], "link_image": LINK_IMAGE, "uid_first": 100000, "uid_count": 2000,
            "cpu_millicores": 4000, "memory_bytes": 1 << 30, "disk_bytes": 2 << 30, "own_users": True, "writable_root": True,
            "node_disk": True, "networks": ["192.0.2.0/24", "2001:db8::/32"]}
@@ -79,7 +79,7 @@ def order(op, name="", **members):
     """What an operation does not use is zero: only a create says what its pod is."""
     made = dict(cpu_millicores=500, memory_bytes=256 * MIB, tmp_bytes=16 * MIB, home_bytes=16 * MIB, generation=1,
                 image=IMAGE.encode(), workspace=Volume(bytes=64 * MIB), cache=Volume(bytes=32 * MIB)) if op == CREATE else {}
-    o = Order(version=1, op=op, id=name.encode(), **made)
+    o = Order(version=1, op=op, id=name.encode(), home=b"here" if op in (CREATE, TAKE, PROVE) else b"", **made)
     for key, value in members.items():
         if key == "ranges":
             for i, r in enumerate(value):
