@@ -85,15 +85,15 @@ int kube_stage_seal(const struct config *c, const char *state_dir, struct error 
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(HANDOVER_CONFIG_MAX);
     if (!kube_is_configured(&c->kube))
         return -1;
+    if (c->kube.home && !kube_label_is_valid(c->kube.home, KUBE_NAME_SIZE - 1))
+        return error_set(err, ERROR_INVALID, 0,
+                         "the cluster: kube_home has at most %d lower-case letters, digits and '-'",
+                         KUBE_NAME_SIZE - 1);
     if (c->kube.socket)
         return seal_relay(c, err);
     ceiling = make_ceiling(c);
     _cleanup_json_ json_t *object = kube_ceiling_format(&ceiling);
     int r = kube_ceiling_parse(&same, object, err); /* which is where it is checked */
-    if (r >= 0 && c->kube.home && !kube_label_is_valid(c->kube.home, KUBE_NAME_SIZE - 1))
-        r = error_set(err, ERROR_INVALID, 0,
-                      "kube_home has at most %d lower-case letters, digits and '-'",
-                      KUBE_NAME_SIZE - 1);
     r = r < 0 ? r : load_access(c, &access, err);
     if (r < 0) {
         error_prefix(err, "the cluster");

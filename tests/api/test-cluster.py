@@ -112,6 +112,15 @@ def direct_key():
         check(p.returncode != 0 and "needs the namespace" in p.stderr, p.stderr)
 
 
+@test("a home that is none is refused at the start, wherever the broker runs")
+def home():
+    with tempfile.TemporaryDirectory() as directory:
+        for way in (["--kube-config", kubeconfig(directory), *KEYS], ["--kube-socket", os.path.join(directory, "socket")]):
+            p = subprocess.run([SANDBOXD, "-listen", "127.0.0.1:0", "--state-dir", os.path.join(directory, "state"), *way,
+                                "--kube-home", "No Home"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            check(p.returncode != 0 and "kube_home has at most" in p.stderr, p.stderr)
+
+
 @test("without a cluster, and without one that answers, the runtime kube is refused by name")
 def runtime():
     spec = {"runtime": "kube", "image": "docker.example/base:12", "accept_weaker": ["network"]}

@@ -391,6 +391,13 @@ static void test_checks(void)
     ok(p.warnings.data && strstr(p.warnings.data, "cpu_request has no effect"),
        "what has no effect is said");
     finish();
+    begin();
+    yaml("runtime: kube\nkube_socket: /x\nkube_image: x\norphan_ttl: 2h\nkube_max_disk: 1Gi\n");
+    config_check(&c, &p);
+    ok(p.warnings.data && strstr(p.warnings.data, "orphan_ttl has no effect with kube_socket") &&
+           strstr(p.warnings.data, "kube_max_disk has no effect with kube_socket"),
+       "so is what the broker's own settings say (%s)", errors());
+    finish();
 }
 
 static void test_relative(void)
