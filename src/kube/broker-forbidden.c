@@ -66,25 +66,69 @@ static bool parse_quantity(const char *text, double *ret)
     return false;
 }
 
-/* What one more pod of this order takes of a quota's row. */
-static double taken_by(const struct kube_order *o, const char *row)
+/* What the sandbox and its link together take of a row of pods; 0: nothing. */
+static double taken_by_pod(const struct kube_order *o, const char *row)
 {
     uint64_t cpu = o->cpu_request_millicores ? o->cpu_request_millicores : o->cpu_millicores;
     uint64_t memory = o->memory_request_bytes ? o->memory_request_bytes : o->memory_bytes;
-    if (strcmp(row, "cpu") == 0 || strcmp(row, "requests.cpu") == 0)
-        return (double)cpu / 1000;
-    if (strcmp(row, "memory") == 0 || strcmp(row, "requests.memory") == 0)
-        return (double)memory;
-    if (strcmp(row, "limits.cpu") == 0)
-        return (double)o->cpu_millicores / 1000;
-    if (strcmp(row, "limits.memory") == 0)
-        return (double)o->memory_bytes;
-    if (strcmp(row, "requests.storage") == 0)
-        return (double)(o->workspace.bytes + o->cache.bytes);
-    return 1; /* a count */
+    const uint64_t link_bytes = (uint64_t)KUBE_LINK_MEMORY_MIB << 20;
+    const struct {
+        const char *row;
+        double taken;
+    } rows[] = {
+        {"cpu", (double)(cpu + KUBE_LINK_REQUEST_MILLICORES) / 1000},
+        {"requests.cpu", (double)(cpu + KUBE_LINK_REQUEST_MILLICORES) / 1000},
+        {"limits.cpu", (double)(o->cpu_millicores + KUBE_LINK_MILLICORES) / 1000},
+        {"memory", (double)(memory + link_bytes)},
+        {"requests.memory", (double)(memory + link_bytes)},
+        {"limits.memory", (double)(o->memory_bytes + link_bytes)},
+    };
+    for (size_t i = 0; i < ELEMENTS(rows); i++)
+        if (strcmp(row, rows[i].row) == 0)
+            return rows[i].taken;
+    return 0;
 }
 
-static bool quota_is_full(const json_t *quota, const struct kube_order *o)
+/* A row of one storage class has its name in front. A claim without one gets the cluster's own,
+ * whose name is not known here, so that each may be it. */
+static double taken_by_claim(const struct kube_volume_order *v, const char *row)
+{
+    static const char of_class[] = ".storageclass.storage.k8s.io/";
+    const char *at = strstr(row, of_class);
+    size_t n = at ? (size_t)(at - row) : 0;
+    bool other = at && v->storage_class[0] &&
+                 (strlen(v->storage_class) != n || strncmp(row, v->storage_class, n) != 0);
+    const char *what = at ? at + strlen(of_class) : row;
+    if (other)
+        return 0;
+    if (strcmp(what, "requests.storage") == 0)
+        return (double)v->bytes;
+    return strcmp(what, "persistentvolumeclaims") == 0 ? 1 : 0;
+}
+
+/* Is it the row that counts objects of this kind: pods, count/pods, count/RESOURCE.GROUP? */
+static bool counts_object(int object, const char *row)
+{
+    const char *group = resources[object].group;
+    char whole[120];
+    snprintf(whole, sizeof(whole), "count/%s%s%s", resources[object].resource, *group ? "." : "",
+             group);
+    return strcmp(row, whole) == 0 || strcmp(row, resources[object].resource) == 0;
+}
+
+/* What the object that was refused takes of a row; 0: the row is not about it. */
+static double taken_by(const struct broker_task *t, const char *row)
+{
+    if (counts_object(t->object, row))
+        return 1;
+    if (t->object == KUBE_OBJECT_POD)
+        return taken_by_pod(&t->order, row);
+    if (t->object == KUBE_OBJECT_WORKSPACE)
+        return taken_by_claim(&t->order.workspace, row);
+    return t->object == KUBE_OBJECT_CACHE ? taken_by_claim(&t->order.cache, row) : 0;
+}
+
+static bool quota_is_full(const json_t *quota, const struct broker_task *t)
 {
     const json_t *status = json_object_get(quota, "status");
     const json_t *used = json_object_get(status, "used");
@@ -92,9 +136,10 @@ static bool quota_is_full(const json_t *quota, const struct kube_order *o)
     json_t *hard;
     json_object_foreach(json_object_get(status, "hard"), row, hard)
     {
-        double most, now;
-        if (parse_quantity(json_string_value(hard) ? json_string_value(hard) : "", &most) &&
-            parse_quantity(json_member_text(used, row), &now) && now + taken_by(o, row) > most)
+        double most, now, taken = taken_by(t, row);
+        if (taken > 0 &&
+            parse_quantity(json_string_value(hard) ? json_string_value(hard) : "", &most) &&
+            parse_quantity(json_member_text(used, row), &now) && now + taken > most)
             return true;
     }
     return false;
@@ -128,7 +173,7 @@ static void on_answer(void *data, const struct kube_answer *answer)
     if (t->question == ASK_QUOTA && done)
         json_array_foreach(json_object_get(answer->object, "items"), i, quota)
         {
-            if (!quota_is_full(quota, &t->order))
+            if (!quota_is_full(quota, t))
                 continue;
             end_forbidden(t, ERROR_LIMIT, "a ResourceQuota of the cluster is full");
             return;

@@ -27,8 +27,6 @@
 #define CHANNEL_DIR    "/mas-channel"
 #define CHANNEL_SOCKET "/mas-channel/socket"
 #define DOOR_DIR       "/mas-link-door" /* of LINK_DOOR in pod/link.h */
-#define OWN_CPU        "100m"
-#define OWN_MEMORY     "32Mi"
 #define RUNNER_BYTES   (16ll << 20)
 #define CHANNEL_BYTES  (64ll << 10)
 #define GRACE_S        3
@@ -318,10 +316,13 @@ static json_t *make_security(uint32_t uid, bool read_only)
 static json_t *make_own_container(const struct kube_ceiling *c, const struct kube_order *o,
                                   const char *name, json_t *command, json_t *mounts, bool link)
 {
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:{s:{s:s, s:s}, s:{s:s, s:s}}, s:o}", "name", name,
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:{s:{s:o, s:o}, s:{s:o, s:o}}, s:o}", "name", name,
                      "image", c->link_image, "imagePullPolicy", "IfNotPresent", "command", command,
-                     "volumeMounts", mounts, "resources", "limits", "cpu", OWN_CPU, "memory",
-                     OWN_MEMORY, "requests", "cpu", "10m", "memory", OWN_MEMORY, "securityContext",
+                     "volumeMounts", mounts, "resources", "limits", "cpu",
+                     quantity_json(KUBE_LINK_MILLICORES, "m"), "memory",
+                     quantity_json(KUBE_LINK_MEMORY_MIB, "Mi"), "requests", "cpu",
+                     quantity_json(KUBE_LINK_REQUEST_MILLICORES, "m"), "memory",
+                     quantity_json(KUBE_LINK_MEMORY_MIB, "Mi"), "securityContext",
                      make_security(uid_of(c, o, link), true));
 }
 

@@ -18,6 +18,11 @@ struct strbuf;
 #define KUBE_POD_NAME       "sandbox"
 #define KUBE_LINK_CONTAINER "link"
 
+/* What the link takes of a node besides the sandbox. */
+#define KUBE_LINK_MILLICORES         100
+#define KUBE_LINK_REQUEST_MILLICORES 10
+#define KUBE_LINK_MEMORY_MIB         32
+
 /* What a pod says of its sandbox, besides labels. */
 #define KUBE_ANNOTATION_GENERATION "mas-sandbox/generation"
 #define KUBE_ANNOTATION_HOME       "mas-sandbox/home" /* of the namespace, too */

@@ -52,6 +52,7 @@ struct cluster {
     bool no_rights;     /* reviews say no */
     const char *denied; /* of which resource; NULL: all */
     bool quota_full, no_class;
+    char quota[300]; /* the list of quotas in place of that; "": none */
     bool exec_opens; /* into a link that takes nothing until link_ends is posted */
     int execs;
     sem_t link_ends;
@@ -210,6 +211,8 @@ static char *answer_get(const char *path, size_t *ret_len)
                            "{\"metadata\":{\"name\":\"elsewhere\"}},"
                            "{\"metadata\":{\"name\":\"sbx-bare\"}}]}",
                            ret_len);
+    if (strstr(path, "/resourcequotas") && cluster.quota[0])
+        return answer_with("200 OK", cluster.quota, ret_len);
     if (strstr(path, "/resourcequotas"))
         return answer_with("200 OK",
                            cluster.quota_full
@@ -287,6 +290,7 @@ static void reset_cluster(void)
     cluster.posts = cluster.fault_times = 0;
     cluster.no_rights = cluster.quota_full = cluster.no_class = cluster.fault_after = false;
     cluster.denied = NULL;
+    cluster.quota[0] = 0;
     cluster.exec_opens = false;
     cluster.execs = cluster.lookups = 0;
 }
@@ -466,6 +470,57 @@ static void check_forbidden(void)
     ok(r.error == ERROR_CONFLICT && strstr(r.message, "being deleted"),
        "a namespace that is being deleted: %s", r.message);
     reset_cluster();
+}
+
+/* Only a row about the object that was refused, and that has no room for it, explains a 403. */
+static void check_quotas(struct kube_ceiling *ceiling)
+{
+    static const struct {
+        const char *path, *row, *hard, *used;
+        bool full;
+    } cases[] = {
+        {"/pods", "count/pods", "1", "1", true},
+        {"/pods", "count/configmaps", "1", "1", false},
+        {"/pods", "persistentvolumeclaims", "1", "1", false},
+        {"/pods", "requests.storage", "1Mi", "0", false},
+        {"/pods", "limits.cpu", "599m", "0", true},
+        {"/pods", "limits.cpu", "600m", "0", false},
+        {"/pods", "requests.cpu", "509m", "0", true},
+        {"/pods", "requests.cpu", "511m", "0", false},
+        {"/pods", "limits.memory", "287Mi", "0", true},
+        {"/pods", "limits.memory", "288Mi", "0", false},
+        {"/persistentvolumeclaims", "pods", "1", "1", false},
+        {"/persistentvolumeclaims", "limits.memory", "1Mi", "0", false},
+        {"/persistentvolumeclaims", "requests.storage", "63Mi", "0", true},
+        {"/persistentvolumeclaims", "requests.storage", "64Mi", "0", false},
+        {"/persistentvolumeclaims", "fast.storageclass.storage.k8s.io/requests.storage", "63Mi",
+         "0", true},
+        {"/persistentvolumeclaims", "fast.storageclass.storage.k8s.io/requests.storage", "64Mi",
+         "0", false},
+        {"/persistentvolumeclaims", "slow.storageclass.storage.k8s.io/requests.storage", "1Mi", "0",
+         false},
+        {"/persistentvolumeclaims", "fast.storageclass.storage.k8s.io/persistentvolumeclaims", "1",
+         "1", true},
+        {"/networkpolicies", "count/networkpolicies.networking.k8s.io", "1", "1", true},
+    };
+    char fast[] = "fast", *classes[] = {fast, NULL};
+    ceiling->storage_classes = classes;
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        struct kube_order o = plain_order(KUBE_CREATE);
+        o.workspace.volume = KUBE_VOLUME_CLAIM;
+        strcpy(o.workspace.storage_class, "fast");
+        snprintf(cluster.quota, sizeof(cluster.quota),
+                 "{\"items\":[{\"status\":{\"hard\":{\"%s\":\"%s\"},\"used\":{\"%s\":\"%s\"}}}]}",
+                 cases[i].row, cases[i].hard, cases[i].row, cases[i].used);
+        cluster.fault_path = cases[i].path;
+        cluster.fault = "14-quota-exceeded-403";
+        cluster.fault_times = 1;
+        struct kube_reply r = send_order(&o);
+        ok(r.error == (cases[i].full ? ERROR_LIMIT : ERROR_FORBIDDEN), "%s: %s of %s at %s: %s",
+           cases[i].path, cases[i].used, cases[i].hard, cases[i].row, r.message);
+        reset_cluster();
+    }
+    ceiling->storage_classes = NULL;
 }
 
 static void check_retries(void)
@@ -919,6 +974,7 @@ int main(int argc, char **argv)
     check_create();
     check_others_namespace();
     check_forbidden();
+    check_quotas(&ceiling);
     check_retries();
     check_ceiling();
     check_probe();
