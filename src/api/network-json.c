@@ -98,7 +98,7 @@ static int append_protocol(const json_t *item, char **text, struct error *err)
     return 1;
 }
 
-static int append_end(const json_t *item, char **text, struct error *err)
+static int append_end(const json_t *item, int64_t now_s, char **text, struct error *err)
 {
     const char *duration = NULL;
     int64_t ns = 0;
@@ -108,7 +108,7 @@ static int append_end(const json_t *item, char **text, struct error *err)
     int64_t s = clock_parse_duration(duration, &ns) < 0 ? 0 : ns / 1000000000;
     if (s < NETWORK_FOR_MIN_S || s > NETWORK_FOR_MAX_S)
         return error_field(err, "for", "'for' is a duration from 1s to 24h, such as \"10m\"");
-    _cleanup_free_ char *end = xasprintf("%lld", (long long)(clock_seen_ns() / 1000000000 + s));
+    _cleanup_free_ char *end = xasprintf("%lld", (long long)(now_s + s));
     *text = text_append(*text, " until=", end);
     return 0;
 }
@@ -135,7 +135,8 @@ static int append_name(const json_t *item, char **text, struct error *err)
 }
 
 /* What follows the host. *ret_read: the rule is about requests that have to be read. */
-static int format_attributes(const json_t *item, char **text, bool *ret_read, struct error *err)
+static int format_attributes(const json_t *item, int64_t now_s, char **text, bool *ret_read,
+                             struct error *err)
 {
     int http = append_protocol(item, text, err);
     if (http < 0)
@@ -149,7 +150,7 @@ static int format_attributes(const json_t *item, char **text, bool *ret_read, st
     int r = append_ask(item, text, err);
     if (r < 0)
         return r;
-    r = append_end(item, text, err);
+    r = append_end(item, now_s, text, err);
     if (r < 0)
         return r;
     *ret_read = http > 0 || methods > 0 || paths > 0;
@@ -213,7 +214,8 @@ static int check_readable(const char *place, const json_t *ports, bool intercept
     return 0;
 }
 
-static int parse_rule(const json_t *item, bool intercept, struct texts *t, struct error *err)
+static int parse_rule(const json_t *item, const struct network_reading *how, struct texts *t,
+                      struct error *err)
 {
     _cleanup_free_ char *owned = NULL, *attributes = xstrdup("");
     const char *place = NULL;
@@ -225,11 +227,11 @@ static int parse_rule(const json_t *item, bool intercept, struct texts *t, struc
     r = json_member_array(item, "ports", &ports, err);
     if (r < 0)
         return r;
-    r = format_attributes(item, &attributes, &read, err);
+    r = format_attributes(item, how->now_s, &attributes, &read, err);
     if (r < 0)
         return r;
     if (read)
-        r = check_readable(place, ports, intercept, err);
+        r = check_readable(place, ports, how->intercept, err);
     if (r < 0)
         return r;
     json_t *port;
@@ -252,8 +254,8 @@ static int parse_rule(const json_t *item, bool intercept, struct texts *t, struc
 
 /* --- lists */
 
-int network_json_rules(const json_t *o, const char *key, bool intercept, char ***ret,
-                       struct error *err)
+int network_json_rules(const json_t *o, const char *key, const struct network_reading *how,
+                       char ***ret, struct error *err)
 {
     json_t *list = NULL, *item;
     size_t i;
@@ -272,7 +274,7 @@ int network_json_rules(const json_t *o, const char *key, bool intercept, char **
                              "deny[%zu]", i);
         else
             r = json_is_object(item)
-                    ? error_within(err, parse_rule(item, intercept, &t, err), "%s[%zu]", key, i)
+                    ? error_within(err, parse_rule(item, how, &t, err), "%s[%zu]", key, i)
                     : error_field(err, key, "each of '%s' must be an object", key);
         if (r < 0) {
             strv_free(t.list);
@@ -292,7 +294,8 @@ static int parse_cidr_rules(const json_t *o, char ***hosts, struct error *err)
     int r = json_member_strv(o, "cidrs", NETWORK_NAMES_MAX, &cidrs, err);
     for (char **c = cidrs; r >= 0 && c && *c; c++) {
         _cleanup_json_ json_t *rule = json_pack("{s:s}", "cidr", *c);
-        r = error_within(err, parse_rule(rule, false, &t, err), "cidrs[%zu]", (size_t)(c - cidrs));
+        r = error_within(err, parse_rule(rule, &(struct network_reading){0}, &t, err), "cidrs[%zu]",
+                         (size_t)(c - cidrs));
     }
     *hosts = t.list;
     return r;
@@ -346,13 +349,14 @@ static int parse_lists(const json_t *o, bool by_address, struct spec *s, struct 
     r = json_member_strv(o, "inject", NETWORK_NAMES_MAX, &s->inject, err);
     if (r < 0)
         return r;
-    r = network_json_rules(o, "allow", s->intercept, &s->hosts, err);
+    const struct network_reading how = {s->intercept, clock_seen_ns() / 1000000000};
+    r = network_json_rules(o, "allow", &how, &s->hosts, err);
     if (r < 0)
         return r;
     r = by_address ? parse_cidrs(o, s, err) : parse_cidr_rules(o, &s->hosts, err);
     if (r < 0)
         return r;
-    r = network_json_rules(o, "deny", s->intercept, &s->denied_hosts, err);
+    r = network_json_rules(o, "deny", &how, &s->denied_hosts, err);
     if (r < 0)
         return r;
     if (by_address)

@@ -3,18 +3,25 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <jansson.h>
 
 struct error;
 struct spec;
 
+/* How rules are read. */
+struct network_reading {
+    bool intercept; /* the sandbox has an interceptor, so rules may be about what is in https */
+    int64_t now_s;  /* what 'for' counts from */
+};
+
 /* The member "network" of a body, into the spec. */
 int network_json_parse(const json_t *body, struct spec *s, struct error *err);
 /* A list of rules, the member key of o, into texts: one for each port of each rule. *ret stays as
  * it is where there is none. The caller frees with strv_free(). */
-int network_json_rules(const json_t *o, const char *key, bool intercept, char ***ret,
-                       struct error *err);
+int network_json_rules(const json_t *o, const char *key, const struct network_reading *how,
+                       char ***ret, struct error *err);
 /* Checks the rules that a spec has got from these members; it has a network where one of them
  * allows something. */
 int network_json_check(struct spec *s, const char *allowed, const char *denied, struct error *err);

@@ -5,6 +5,7 @@
 #include "api/handlers.h"
 #include "api/network-json.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "runtime/spec.h"
@@ -80,17 +81,17 @@ int handle_network_change(struct api_request *req)
     bool none = false;
     if (!sb)
         return 0;
-    bool read = sandbox_spec(sb)->intercept;
+    const struct network_reading how = {sandbox_spec(sb)->intercept, clock_seen_ns() / 1000000000};
     int r = check_length(req->body, "allow", req->err);
     if (r < 0)
         return r;
     r = check_length(req->body, "deny", req->err);
     if (r < 0)
         return r;
-    r = network_json_rules(req->body, "allow", read, &allow, req->err);
+    r = network_json_rules(req->body, "allow", &how, &allow, req->err);
     if (r < 0)
         return r;
-    r = network_json_rules(req->body, "deny", read, &deny, req->err);
+    r = network_json_rules(req->body, "deny", &how, &deny, req->err);
     if (r < 0)
         return r;
     if (spec_has_addresses(sandbox_spec(sb)))
@@ -117,6 +118,7 @@ int handle_network_change(struct api_request *req)
                                       .sandbox = sb,
                                       .who = req->who,
                                       .terms = &req->terms,
+                                      .now_s = how.now_s,
                                       .change = {allow, deny, drop, none}};
     struct widening *w = network_change_start(&change, on_changed, c);
     if (w)

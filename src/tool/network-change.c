@@ -34,7 +34,7 @@ struct widening {
     char *widens;           /* of the rules to add the one that allows something new, or NULL; it is
                                not in allow */
     struct rule_list wider; /* the same, read */
-    int64_t for_s;          /* and how long it is to last */
+    int64_t asked_s, for_s; /* and how long from then on it is to last */
     char host[TARGET_TEXT_SIZE];
     struct gate_call call;
     struct gate_decision decision;
@@ -96,7 +96,7 @@ static int find_wider(struct widening *w, struct error *err)
                            "what widens a network is one rule with one host and one port");
     if (!rule->until_s)
         return error_field(err, "allow[0].for", "what widens a network has 'for', up to 24h");
-    w->for_s = rule->until_s - now_s();
+    w->for_s = rule->until_s - w->asked_s;
     char **at = w->allow;
     while (sandbox_network_covers(w->sandbox, *at))
         at++;
@@ -547,6 +547,7 @@ static struct widening *widening_new(const struct widening_request *req, network
     w->drop = strv_copy(req->change.drop);
     w->drop_all = req->change.drop_all;
     w->asks = req->ask;
+    w->asked_s = req->now_s;
     w->fn = fn;
     w->data = data;
     list_init(&w->watch.node);
@@ -576,8 +577,9 @@ void network_change_abandon(struct widening *w)
 
 void network_ask(void *gate, struct sandbox *sb, const char *rule, network_change_fn fn, void *data)
 {
+    int64_t asked_s = now_s();
     _cleanup_free_ char *ending =
-        xasprintf("%s until=%lld", rule, (long long)(now_s() + NETWORK_ASKED_S));
+        xasprintf("%s until=%lld", rule, (long long)(asked_s + NETWORK_ASKED_S));
     char *const allow[] = {ending, NULL};
     struct identity who = gate_owner(gate, sandbox_owner(sb));
     struct gate_terms terms = {.wait = true};
@@ -586,6 +588,7 @@ void network_ask(void *gate, struct sandbox *sb, const char *rule, network_chang
                                    .who = &who,
                                    .terms = &terms,
                                    .ask = true,
+                                   .now_s = asked_s,
                                    .change = {.allow = allow}};
     network_change_start(&req, fn, data);
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "guard/gate.h"
 #include "sandbox/network.h"
@@ -28,6 +29,8 @@ struct widening_request {
     const struct identity *who;
     const struct gate_terms *terms;
     bool ask; /* a person is asked, whatever the policy says; a no becomes a rule that denies */
+    int64_t now_s; /* what the ends of the rules were counted from: a second later, they would be
+                      for one less, and a yes to them for others */
     struct network_change change; /* all of it is copied */
 };
 

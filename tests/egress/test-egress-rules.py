@@ -346,6 +346,17 @@ def test_a_grant_outlasts_a_full_list():
         equal(a.status, 200, f"the yes holds: {a}")
 
 
+@test("a widening is for as long as was asked, also where the clock ticks while it is compared with the rules that are there")
+def test_a_tick_changes_no_duration():
+    with Guarded(ASKING, config=OPEN) as d:
+        box = d.post("/v1/sandboxes", {"network": {"allow": [{"host": f"a{i}.test"} for i in range(1000)]}}).json["id"]
+        for i in range(24 if os.environ.get("MAS_EGRESS_FULL") else 4):
+            time.sleep((0.992 + 0.001 * (i % 8) - time.time()) % 1)
+            equal(change(d, box, allow=[{"host": "two.test", "ports": [80], "for": "10m"}]).status, 202)
+        asked = [d.get(f"/v1/approvals/{a['id']}").json["subject"]["network"] for a in d.get("/v1/approvals?status=pending").json["approvals"]]
+        equal({n["for_seconds"] for n in asked}, {600})
+
+
 @test("MAS: a call with fewer hosts than its sandbox keeps them where the control plane died before it was on record")
 def test_a_narrower_call_outlives_the_control_plane():
     if os.environ.get("MAS_RUNTIME", "").endswith(("gvisor", "microvm")):
