@@ -108,7 +108,8 @@ static void check_network(const struct config *c, struct config_problems *p)
         if (net_range_parse(*text, &range) < 0)
             config_error(p, "network_cidrs: '%s' is not a network", *text);
     /* What does not fit would be less than the operator wrote. */
-    for (size_t i = 0; c->network_cidrs && c->network_cidrs[0] && i < ELEMENTS(lists); i++)
+    bool used = (c->network_cidrs && c->network_cidrs[0]) || c->machine.n_cidrs;
+    for (size_t i = 0; used && i < ELEMENTS(lists); i++)
         if (strv_length((char **)lists[i]) > NET_RANGES_MAX)
             config_error(p,
                          "network_cidrs: it, gateway_allow_private and disallowed_hosts may have "

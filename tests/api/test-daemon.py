@@ -70,6 +70,19 @@ def test_check_registries():
     equal(daemon("--check-config", env={"SANDBOX_IMAGES_REGISTRIES": "*,docker.io,[::1]:5000,localhost:5000,10.0.0.1"}).returncode, 0)
 
 
+@test("more denied networks than rules can be made of are refused where networks by address are on, also by the machines' file alone")
+def test_denied_networks():
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"vmm": "qemu", "kernel_image": "/k", "rootfs": "/r", "vsock": {"cid": 3, "uds_path": "/u-{id}"},
+                   "network": {"enabled": True, "tap_device": "tap-{id}", "allowed_cidrs": ["192.0.2.0/24"]}}, file)
+        file.flush()
+        for flags in (("-runtime=local", "--network-cidrs", "192.0.2.0/24"), ("-runtime=microvm", "--runtime-config", file.name)):
+            for n, status in ((64, 0), (65, 2)):
+                p = daemon("--check-config", *flags, env={"SANDBOX_DISALLOWED_HOSTS": ",".join(f"192.0.2.{i}" for i in range(n))})
+                equal(p.returncode, status, (flags, n, p))
+                check(not status or b"64 entries each" in p.stderr, p)
+
+
 @test("as many directories may be mounted as the warden takes, and one more is refused by --check-config")
 def test_as_many_directories_may_be_mounted_as_the_warden():
     with tempfile.TemporaryDirectory() as dir:
