@@ -361,14 +361,17 @@ static void check_args(const struct reading *r, const json_t *file)
         reading_refuse(r, "tool_runner.command is required where there is a tool_runner");
 }
 
-/* Where the network is not enabled, they are checked and have no effect. */
+/* Where the network is not enabled, they are checked and have no effect. A file that says nothing
+ * about a network leaves that to network_cidrs; one that has the object is to enable it there. */
 static void read_cidrs(const struct reading *r, const json_t *file)
 {
-    const json_t *list = json_object_get(json_object_get(file, "network"), "allowed_cidrs");
+    const json_t *network = json_object_get(file, "network");
+    const json_t *list = json_object_get(network, "allowed_cidrs");
     struct machine_config *m = &r->file->m;
     struct net_range range;
     json_t *value;
     size_t i;
+    m->network_closed = json_is_object(network) && !r->file->network_enabled;
     if (list && !json_is_null(list) && !json_is_array(list))
         return reading_refuse(r, "network.allowed_cidrs is not a list");
     if (json_array_size(list) > CIDRS_MAX)

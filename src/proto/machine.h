@@ -58,8 +58,10 @@ struct machine_config {
     char boot_args[MACHINE_LINE_SIZE]; /* "": MACHINE_BOOT_ARGS with Firecracker, none with QEMU */
     char uds_path[MACHINE_SOCKET_SIZE];
     uint32_t cid, port;
-    uint32_t cpu_quota_us; /* of 100 ms, of every machine's control group; 0: as the sandbox's */
-    uint32_t n_cidrs;      /* 0: machines may ask for what all sandboxes may (network_cidrs) */
+    uint32_t cpu_quota_us;   /* of 100 ms, of every machine's control group; 0: as the sandbox's */
+    uint32_t network_closed; /* machines have no network by address, whatever others may have */
+    uint32_t reserved;
+    uint32_t n_cidrs; /* 0: machines may ask for what all sandboxes may (network_cidrs) */
     struct net_range cidrs[NET_RANGES_MAX];
     uint64_t memory_max_bytes; /* of the same group; 0: the machine's memory and what is needed */
     char cgroup_path[MACHINE_PATH_SIZE];

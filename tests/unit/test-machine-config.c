@@ -59,6 +59,8 @@ static void test_contract(void)
     is(m.drives[0].id, "data", "a drive's name");
     is(m.drives[1].path, "/var/lib/vm/more.ext4", "a drive that is only a path");
     is(m.boot_args, "console=ttyS0 quiet", "the kernel's line");
+    ok(m.network_closed && !m.n_cidrs,
+       "a network that is not enabled is closed, whatever it lists");
 }
 
 static void test_defaults(void)
@@ -66,6 +68,14 @@ static void test_defaults(void)
     is(parse("{" GOOD "}"), "", "the least that is needed");
     ok(m.port == 5000 && !sizes.vcpu_count && !sizes.mem_mib && !sizes.pool_size, "numbers");
     is(m.boot_args, "", "the line is the emulator's own");
+    ok(!m.network_closed, "nothing about a network leaves it to network_cidrs");
+    is(parse("{" GOOD ",\"network\":{}}"), "", "a network that says nothing");
+    ok(m.network_closed, "is not enabled");
+    is(parse("{" GOOD ",\"network\":{\"enabled\":true,\"tap_device\":\"tap0\","
+             "\"allowed_cidrs\":[\"192.0.2.0/24\"]}}"),
+       "", "one that is");
+    ok(!m.network_closed && m.n_cidrs == 1, "has what it lists");
+    is(parse("{" GOOD "}"), "", "the least once more");
     is(m.initramfs, "/machines/initramfs", "the initramfs is the one that was made");
     is(m.qemu_bin, "/usr/bin/qemu-system-x86_64", "QEMU");
     is(parse("{\"vsock\":{\"cid\":3,\"uds_path\":\"/u\"}," FIRST "\"pool\":{\"size\":1}}"), "",

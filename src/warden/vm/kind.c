@@ -132,6 +132,11 @@ static int vm_check_ranges(const struct warden *w, const struct plan *p, struct 
 {
     const struct machine_config *m = &w->options.machine;
     char text[NET_RANGE_TEXT_SIZE];
+    if (m->network_closed) {
+        snprintf(reply->message, sizeof(reply->message),
+                 "a network by address: network.enabled of the machines' file is not true");
+        return -EPERM;
+    }
     for (uint32_t i = 0; m->n_cidrs && i < p->n_ranges; i++) {
         bool covered = p->ranges[i].deny;
         for (uint32_t k = 0; !covered && k < m->n_cidrs; k++)
