@@ -74,6 +74,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
 {
     struct warden *w = new0(struct warden);
     w->options = *o;
+    w->next_serial = 1; /* 0 is the tag of what belongs to no cell */
     w->control_fd = w->host_ns_fd = w->own_ns_fd = w->proc_fd = w->state_fd = -1;
     w->store_fd = w->policy_dir_fd = -1;
     w->ledger.promised_fd = w->ledger.claims_fd = -1;
