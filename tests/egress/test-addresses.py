@@ -776,6 +776,8 @@ if RUNTIME == "microvm":
             check(a.status == 400 and "network by address" in a.json["error"]["message"], (path, a))
         slot = slot_of(box)
         check(f" b{slot}: " in in_router(net.daemon, "ip", "-o", "link"), "there is a tap")
+        # As a taken-over emulator could ask the kernel to, TUNSETPERSIST: the link is to stay without it.
+        as_root_inside("import fcntl; fcntl.ioctl(tap,0x400454cb,1)", box=box)
         os.kill(emulator_of(box), signal.SIGKILL)
         wait_for(lambda: f" b{slot}: " not in in_router(net.daemon, "ip", "-o", "link"), "no tap of it")
         wait_for(lambda: f"s{slot}_" not in in_router(net.daemon, "nft", "list", "table", "inet", "mas"), "no rules of it")
@@ -798,6 +800,17 @@ if RUNTIME == "microvm":
                 refused("tcp 11.0.0.4 80", box=box)
                 a = patch(box, d, allow=[{"host": "11.0.0.3", "ports": [80], "for": "1m"}])
                 check(a.status == 403 and "network.allowed_cidrs" in a.json["error"]["message"], a)
+
+    @test("machines have no network by address where their file does not enable it, whatever others may have")
+    def test_machines_file_closes():
+        start = os.environ["MAS_MICROVM_DIR"]
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump({"vmm": "qemu", "kernel_image": f"{start}/vmlinux", "initramfs": f"{start}/initramfs", "rootfs": f"{start}/root.img",
+                       "vsock": {"cid": 3, "uds_path": f"{file.name}-{{id}}.vsock"}, "network": {"enabled": False, "allowed_cidrs": ["11.0.0.2"]}}, file)
+            file.flush()
+            with Daemon("--runtime-config", file.name, config=OTHER_POOLS + CONFIG) as d:
+                a = d.post("/v1/sandboxes", {"network": {"cidrs": ["11.0.0.2"]}})
+                check(a.status == 403 and "network.enabled" in a.json["error"]["message"], a)
 
 
 if RUNTIME in ("podman", "docker"):
