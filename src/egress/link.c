@@ -50,11 +50,11 @@ int link_pair_make(int sock, const struct link_pair *p)
 }
 
 /* Frames as they are, with no header that asks the kernel to cut or sum them up: what comes from a
- * machine is not trusted with that. */
+ * machine is not trusted with that. A link that is there already is another machine's. */
 int link_tap_make(int sock, int tun_fd, const char *name, uint32_t number)
 {
     struct netlink_message m;
-    struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI};
+    struct ifreq request = {.ifr_flags = (short)(IFF_TAP | IFF_NO_PI | IFF_TUN_EXCL)};
     snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
     if (ioctl(tun_fd, TUNSETIFF, &request) < 0)
         return -errno;

@@ -291,7 +291,9 @@ static int add_slot(struct router *r, const struct net_request *q, const int *fd
     int e = check_host_forwards(r, q, why, size);
     if (e < 0)
         return e;
-    remove_slot(r, q->slot, ignored, sizeof(ignored)); /* of one whose end nobody told us */
+    /* There may be one before whose removal was lost. What stays of it makes the next steps fail:
+     * they make rules and links, and take none that are there. */
+    remove_slot(r, q->slot, ignored, sizeof(ignored));
     e = table_add(&text, &r->start.config, q);
     e = e < 0 ? e : rules_run(r->rules, &text, why, size);
     if (e < 0)

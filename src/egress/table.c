@@ -87,7 +87,7 @@ static int make_sets(struct strbuf *b, const char *set)
 {
     int r = 0;
     for (int kind = 0; r == 0 && kind < SETS; kind++)
-        r = strbuf_printf(b, "add set inet mas %s_%s { type %s; flags interval;%s }\n", set,
+        r = strbuf_printf(b, "create set inet mas %s_%s { type %s; flags interval;%s }\n", set,
                           set_kinds[kind].suffix, set_kinds[kind].type,
                           set_kinds[kind].with_ports ? "" : " auto-merge;");
     return r;
@@ -331,6 +331,8 @@ static int add_leave_chain(struct strbuf *b, const struct net_config *c, const s
                                  n->chain, TABLE_MARK);
 }
 
+/* create fails where there is one already: rules of a sandbox before, which were not removed, would
+ * be heeded before ours. */
 static int add_chains(struct strbuf *b, const struct names *n, uint32_t slot)
 {
     return strbuf_printf(b,
@@ -338,13 +340,13 @@ static int add_chains(struct strbuf *b, const struct names *n, uint32_t slot)
                          "add counter inet mas %1$s_in\n"
                          "add counter inet mas %1$s_refused\n"
                          "add counter inet mas %1$s_limited\n"
-                         "add chain inet mas %1$s_from\n"
+                         "create chain inet mas %1$s_from\n"
                          "add rule inet mas %1$s_from ip saddr != %2$s counter drop\n"
                          "add rule inet mas %1$s_from ip6 saddr != %3$s counter drop\n"
                          "add rule inet mas %1$s_from ct zone set %4$u accept\n"
-                         "add chain inet mas %1$s_to\n"
-                         "add chain inet mas %1$s_leave\n"
-                         "add chain inet mas %1$s\n",
+                         "create chain inet mas %1$s_to\n"
+                         "create chain inet mas %1$s_leave\n"
+                         "create chain inet mas %1$s\n",
                          n->chain, n->address4, n->address6, slot + 1);
 }
 

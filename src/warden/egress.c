@@ -27,14 +27,24 @@
 
 #define AGAIN_MS     200 /* until a mas-net that died is started again; doubles */
 #define AGAIN_MAX_MS 5000
-#define STOP_MAX_MS  3000 /* for mas-net to remove what is on the host */
+#define STOP_MAX_MS  3000         /* for mas-net to remove what is on the host */
+#define REMOVE_TAG   (1ull << 63) /* with the slot, of removals; no cell's serial is as large */
+
+/* A slot is not given away before mas-net has answered about the removal of the last one's. */
+enum slot_state {
+    SLOT_FREE,
+    SLOT_TAKEN,
+    SLOT_LEFT,  /* its removal is yet to be sent, or was lost with a mas-net that ended */
+    SLOT_GOING, /* its removal was sent */
+};
 
 struct egress {
     struct warden *warden;
     int program_fd, router_ns, host_ns; /* the latter two are network namespaces */
     char instance[NET_INSTANCE_SIZE];
     uint32_t n_slots, next_slot;
-    uint8_t *slots; /* 1: taken */
+    uint8_t *slots;  /* enum slot_state */
+    uint32_t n_left; /* of SLOT_LEFT */
     struct program_task task;
     bool ready;
     int64_t again_ms;
@@ -48,6 +58,8 @@ _Static_assert(sizeof(struct net_answer) <= PROGRAM_ANSWER_MAX, "a task's answer
 
 static void egress_fail_all(struct warden *w);
 static void start_program(void *data);
+static int send_request(struct egress *n, const struct net_request *q, const int *fds,
+                        size_t n_fds);
 
 static void net_exec(const struct warden *w, int channel_fd)
 {
@@ -77,6 +89,53 @@ static void answer_replace(struct cell *s, const struct net_answer *a)
     control_send(s->warden, &reply, -1);
 }
 
+static int send_removal(struct egress *n, uint32_t slot)
+{
+    const struct net_request q = {
+        .version = NET_VERSION, .op = NET_REMOVE, .tag = REMOVE_TAG | slot, .slot = slot};
+    return send_request(n, &q, NULL, 0);
+}
+
+/* As many as the channel takes; its answers are the time for more. */
+static void send_removals_left(struct egress *n)
+{
+    for (uint32_t slot = 0; n->n_left && slot < n->n_slots; slot++) {
+        if (n->slots[slot] != SLOT_LEFT)
+            continue;
+        if (send_removal(n, slot) < 0)
+            return;
+        n->slots[slot] = SLOT_GOING;
+        n->n_left--;
+    }
+}
+
+/* Those that were sent may not have been read. */
+static void lose_removals(struct egress *n)
+{
+    for (uint32_t slot = 0; slot < n->n_slots; slot++)
+        if (n->slots[slot] == SLOT_GOING) {
+            n->slots[slot] = SLOT_LEFT;
+            n->n_left++;
+        }
+}
+
+/* Also where mas-net says that it failed: it does where nothing was there, as after a link that
+ * could not be made, and it makes no link over what stayed. */
+static void on_removal_answer(struct egress *n, uint64_t slot)
+{
+    if (slot < n->n_slots && n->slots[slot] == SLOT_GOING)
+        n->slots[slot] = SLOT_FREE;
+}
+
+static void answer_cell(struct cell *s, const struct net_answer *a)
+{
+    s->net_wait = false;
+    if (s->net_plan_tag)
+        answer_replace(s, a);
+    else
+        cell_on_network(s, a->error, a->message);
+}
+
 static void on_net_answer(struct program_task *t, const void *record)
 {
     struct egress *n = container_of(t, struct egress, task);
@@ -87,16 +146,15 @@ static void on_net_answer(struct program_task *t, const void *record)
         snprintf(n->why_not, sizeof(n->why_not), "%s", a.error ? a.message : "");
         if (a.error)
             log_error("mas-net cannot start: %s", a.message);
-        return;
+    } else if (a.tag & REMOVE_TAG) {
+        on_removal_answer(n, a.tag & ~REMOVE_TAG);
+    } else {
+        struct cell *s = find_waiting(n->warden, a.tag);
+        if (s)
+            answer_cell(s, &a);
     }
-    struct cell *s = find_waiting(n->warden, a.tag);
-    if (!s)
-        return;
-    s->net_wait = false;
-    if (s->net_plan_tag)
-        answer_replace(s, &a);
-    else
-        cell_on_network(s, a.error, a.message);
+    if (n->ready)
+        send_removals_left(n);
 }
 
 static void on_net_end(struct program_task *t, int wait_status)
@@ -106,6 +164,7 @@ static void on_net_end(struct program_task *t, int wait_status)
     n->again_ms = n->ready || !n->again_ms ? AGAIN_MS : 2 * n->again_ms;
     n->again_ms = n->again_ms > AGAIN_MAX_MS ? AGAIN_MAX_MS : n->again_ms;
     n->ready = false;
+    lose_removals(n);
     egress_fail_all(n->warden);
     n->again = watcher_add_timer(n->warden->watcher, (int)n->again_ms, start_program, n);
 }
@@ -262,9 +321,9 @@ static uint32_t take_slot(struct egress *n)
 {
     for (uint32_t i = 0; i < n->n_slots; i++) {
         uint32_t slot = (n->next_slot + i) % n->n_slots;
-        if (n->slots[slot])
+        if (n->slots[slot] != SLOT_FREE)
             continue;
-        n->slots[slot] = 1;
+        n->slots[slot] = SLOT_TAKEN;
         n->next_slot = slot + 1;
         return slot + 1;
     }
@@ -276,8 +335,6 @@ static void fill_request(const struct cell *s, enum net_op op, const struct plan
 {
     *q = (struct net_request){
         .version = NET_VERSION, .op = op, .tag = s->serial, .slot = s->net_slot - 1};
-    if (!p)
-        return;
     q->n_ranges = p->n_ranges;
     memcpy(q->ranges, p->ranges, p->n_ranges * sizeof(p->ranges[0]));
 }
@@ -377,13 +434,11 @@ int egress_attach(struct cell *s)
 void egress_detach(struct cell *s)
 {
     struct egress *n = s->warden->egress;
-    struct net_request q;
     if (!n || !s->net_slot)
         return;
-    fill_request(s, NET_REMOVE, NULL, &q);
-    q.tag = UINT64_MAX; /* nobody waits for the answer */
-    send_request(n, &q, NULL, 0);
-    n->slots[s->net_slot - 1] = 0;
+    bool sent = send_removal(n, s->net_slot - 1) == 0;
+    n->slots[s->net_slot - 1] = sent ? SLOT_GOING : SLOT_LEFT;
+    n->n_left += !sent;
     s->net_slot = 0;
     s->net_wait = false;
 }
@@ -414,12 +469,7 @@ static void egress_fail_all(struct warden *w)
     const struct net_answer gone = {.error = EHOSTDOWN, .message = "mas-net ended"};
     size_t cursor = 0;
     for (struct cell *s; (s = map_next(w->by_id, &cursor));) {
-        if (!s->net_wait)
-            continue;
-        s->net_wait = false;
-        if (s->net_plan_tag)
-            answer_replace(s, &gone);
-        else
-            cell_on_network(s, gone.error, gone.message);
+        if (s->net_wait)
+            answer_cell(s, &gone);
     }
 }

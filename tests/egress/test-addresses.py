@@ -705,6 +705,34 @@ def test_deleted():
     wait_for(lambda: not has_link(), "no link of it")
 
 
+@test("a removal that mas-net died over is asked for again")
+def test_lost_removal():
+    box = net.sandbox({"cidrs": ["11.0.0.79"]})
+    slot, pid = slot_of(box), net_pid(net.daemon)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        box.delete()
+        wait_for(lambda: f" b{slot}@" not in in_router(net.daemon, "ip", "-o", "link") or RUNTIME == "microvm", "its end")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: net_pid(net.daemon) not in (None, pid), "another mas-net")
+    wait_for(lambda: "inet mas" in in_router(net.daemon, "nft", "list", "tables") and
+             f"s{slot}_" not in in_router(net.daemon, "nft", "list", "table", "inet", "mas"), "no rules of it")
+
+
+@test("rules that are there already refuse a link that would be held to them")
+def test_rules_that_stayed():
+    with net.sandbox({"cidrs": ["11.0.0.2"]}) as box:
+        chain = f"s{slot_of(box) + 1}_from"
+        in_router(net.daemon, "nft", "add", "chain", "inet", "mas", chain)
+        try:
+            a = net.daemon.post("/v1/sandboxes", {"network": {"cidrs": ["11.0.0.2"]}})
+            check(a.status >= 400 and "nftables" in a.json["error"]["message"], a)
+        finally:
+            in_router(net.daemon, "nft", "delete", "chain", "inet", "mas", chain)
+        net.sandbox({"cidrs": ["11.0.0.2"]}).delete()
+
+
 @allowed("tcp", "a second daemon with the same pool leaves the first alone, and refuses by name")
 def test_same_pool(_):
     with Daemon(config=CONFIG) as d:
