@@ -457,6 +457,18 @@ static int open_sandboxes(struct control *k, int journal_dir, struct error *err)
     return 0;
 }
 
+/* All sandboxes that may have a row are known by now. Those that only the cluster knows should be
+ * before the first caller is there; a create is refused until they are. */
+static void start_cluster(struct control *k)
+{
+    struct cluster *c = k->host.cluster;
+    int64_t end = clock_mono_ms() + RESUME_MS;
+    cluster_start(c);
+    const struct cluster_report *r = cluster_probed(c);
+    while (!cluster_is_rebuilt(c) && (r->available || !r->known) && clock_mono_ms() < end)
+        uv_run(k->ctx->loop, UV_RUN_ONCE);
+}
+
 static int control_init(struct control *k, struct error *err)
 {
     int journal_dir = open(k->ctx->state_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -465,7 +477,7 @@ static int control_init(struct control *k, struct error *err)
     if (open_host(k, err) < 0 || open_state(k, err) < 0 || open_sandboxes(k, journal_dir, err) < 0)
         return -1;
     if (k->host.cluster)
-        cluster_start(k->host.cluster); /* all sandboxes that may have a pod are known by now */
+        start_cluster(k);
     /* Callers come last, when everything that they can ask for is there. */
     const struct control_context *ctx = k->ctx;
     k->api = make_api(k);

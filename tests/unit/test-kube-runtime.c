@@ -285,6 +285,37 @@ static bool taken_once(void)
     return pods[1].n_takes > 0;
 }
 
+static int check_spec(struct error *err)
+{
+    struct spec spec;
+    spec_init(&spec);
+    spec.image = xstrdup("image");
+    error_clear(err);
+    int r = runtime_kube.check(&runtime_kube, &host, &spec, err);
+    spec_done(&spec);
+    return r;
+}
+
+static bool is_rebuilt(void)
+{
+    return cluster_is_rebuilt(cluster);
+}
+
+static void test_creates_wait(void)
+{
+    struct error err = {0};
+    begin(on_found);
+    pods[0] = (struct pod){.id = "two", .phase = KUBE_POD_RUNNING, .record = RECORD};
+    list_fails = true;
+    cluster_start(cluster);
+    run_until(listed_twice);
+    ok(check_spec(&err) < 0 && err.code == ERROR_UNAVAILABLE,
+       "nothing is made before the cluster's sandboxes are known: %s", err.message);
+    list_fails = false;
+    ok(run_until(is_rebuilt) && check_spec(&err) == 0, "and then it is: %s", err.message);
+    end(NULL);
+}
+
 static void test_strangers(void)
 {
     n_found = 0;
@@ -316,6 +347,7 @@ int main(void)
     uv_timer_init(&loop, &patience);
     test_late();
     test_strangers();
+    test_creates_wait();
     uv_close((uv_handle_t *)&patience, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
     uv_loop_close(&loop);

@@ -280,6 +280,11 @@ const struct cluster_report *cluster_probed(const struct cluster *c)
     return &c->report;
 }
 
+bool cluster_is_rebuilt(const struct cluster *c)
+{
+    return c->rebuilt;
+}
+
 void cluster_note_cgroup(struct cluster *c, uint32_t version)
 {
     if (version)

@@ -84,6 +84,9 @@ struct cluster_report {
     char carrier[KUBE_NAME_SIZE]; /* of the last connection to a runner; "": there was none */
 };
 const struct cluster_report *cluster_probed(const struct cluster *c);
+/* Whether the first list is done and what it found is known. Until then a create may take the name
+ * of a sandbox that lives. */
+bool cluster_is_rebuilt(const struct cluster *c);
 /* Which version of control groups its nodes have, as the last pod found it; 2 before there was one,
  * which is all that kubelets take by default. */
 void cluster_note_cgroup(struct cluster *c, uint32_t version);

@@ -683,6 +683,7 @@ static void on_pod_made(void *data, const struct kube_reply *reply, int fd)
         on_pod_told(in, &told);
 }
 
+/* What is wrong with a spec comes first: ERROR_UNAVAILABLE says that it may work later. */
 static int kube_check(const struct runtime_ops *ops, const struct runtime_host *host,
                       const struct spec *spec, struct error *err)
 {
@@ -692,11 +693,18 @@ static int kube_check(const struct runtime_ops *ops, const struct runtime_host *
             "runtime '%s' needs a cluster: set kube_config, kube_in_cluster or kube_socket",
             ops->name);
     const struct cluster_report *r = cluster_probed(host->cluster);
-    if (r->known && !r->available)
-        return error_set(err, ERROR_UNAVAILABLE, 0, "runtime '%s': %s", ops->name, r->why);
     const struct cluster_options *o = cluster_options(host->cluster);
     struct pod_network n = network_of(host->cluster, false);
-    return pod_spec_check(spec, o->image, &n, err);
+    int e = pod_spec_check(spec, o->image, &n, err);
+    if (e < 0)
+        return e;
+    if (r->known && !r->available)
+        return error_set(err, ERROR_UNAVAILABLE, 0, "runtime '%s': %s", ops->name, r->why);
+    if (!cluster_is_rebuilt(host->cluster))
+        return error_set(err, ERROR_UNAVAILABLE, 0,
+                         "runtime '%s': the sandboxes that the cluster has are not known yet",
+                         ops->name);
+    return 0;
 }
 
 static struct runtime_instance *kube_start(const struct runtime_ops *ops, struct runtime_host *host,
