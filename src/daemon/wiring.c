@@ -367,13 +367,25 @@ static int make_gate(struct control *k, struct error *err)
     return k->policy ? 0 : -1;
 }
 
+/* Where an owner is a key's, the key has to be there: what it owns could not be used. */
+static bool is_owner_known(void *data, const char *owner)
+{
+    const struct control *k = data;
+    struct identity who = keys_identity_of(k->keys, owner);
+    return !identity_has_key(&who) || keys_find(k->keys, owner);
+}
+
 static int on_sandbox_found(void *data, const struct cluster_found *found, struct error *err)
 {
     struct control *k = data;
     struct sandbox_remains remains = {.runtime_id = found->runtime_id,
                                       .record = found->record,
                                       .len = found->len,
+                                      .owner = found->owner,
                                       .last_exec_s = found->last_exec_s};
+    if (k->keys)
+        remains.is_owner_known = is_owner_known;
+    remains.data = k;
     return manager_rebuild(k->manager, &remains, err);
 }
 

@@ -166,6 +166,8 @@ static void on_pod_looked(struct broker_task *t, const json_t *metadata)
 {
     const json_t *annotations = json_object_get(metadata, "annotations");
     if (t->order.op == KUBE_READ) {
+        snprintf(t->order.owner, sizeof(t->order.owner), "%s",
+                 json_member_text(annotations, KUBE_ANNOTATION_OWNER));
         answer_spec(t, json_member_text(annotations, KUBE_ANNOTATION_SPEC));
     } else if (!read_generation(annotations, &t->generation)) {
         annotate_fail(t, ERROR_CONFLICT,

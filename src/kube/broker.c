@@ -160,6 +160,8 @@ void task_finish(struct broker_task *t, const struct error *err)
         snprintf(r.message, sizeof(r.message), "%s", t->version);
     } else if (t->order.op == KUBE_PROVE) {
         snprintf(r.message, sizeof(r.message), "%s", t->address);
+    } else if (t->order.op == KUBE_READ) {
+        snprintf(r.message, sizeof(r.message), "%s", t->order.owner);
     }
     broker_send(t->broker, &r, fd_steal(&t->answer_fd));
     task_free(t);

@@ -45,7 +45,8 @@ enum kube_op {
     KUBE_MARK,      /* what became of it, written to its objects: state, last_exec_s, and, where
                        spec is not "", owner and spec; refused where the pod has a higher
                        generation */
-    KUBE_READ,      /* answered with a stream that has the text of spec, and then ends */
+    KUBE_READ,      /* answered with a stream that has the text of spec, and then ends; the
+                       answer's message is the owner */
     KUBE_PROVE, /* does the cluster enforce network policies: shown by two pods, of which the one
                    with this id stays, as the witness, and the other has KUBE_CALLER_SUFFIX. The
                    answer's message is the witness's address */

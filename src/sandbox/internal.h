@@ -189,6 +189,10 @@ struct exec {
 void sandbox_announce(struct sandbox *sb); /* its state */
 void sandbox_announce_pause(struct sandbox *sb);
 void sandbox_announce_restored(struct sandbox *sb);
+/* What a create with this spec is refused for by its runtime's means: its network, interceptor and
+ * whatever the runtime checks itself. What may work later is no refusal here. */
+int sandbox_check_spec(struct manager *m, const struct runtime_ops *ops, const struct spec *spec,
+                       const char *owner, struct error *err);
 void exec_announce_start(struct exec *e);
 void exec_announce_end(struct exec *e);
 void exec_announce_restored(struct exec *e);

@@ -33,7 +33,20 @@ static int check_remains(const struct sandbox_remains *r, const char *id,
     if (!ops || !ops->lives_elsewhere)
         return error_set(err, ERROR_INVALID, 0, "its record has another runtime, '%.40s'",
                          row->spec.runtime);
+    if (strcmp(row->owner, r->owner) != 0)
+        return error_set(err, ERROR_INVALID, 0, "its record has another owner, '%.40s'",
+                         row->owner);
     return 0;
+}
+
+/* A record is no way around what a create is held to: what could not be made is not taken over. */
+static int check_allowed(struct manager *m, const struct sandbox_remains *r,
+                         const struct sandbox_row *row, struct error *err)
+{
+    if (r->is_owner_known && !r->is_owner_known(r->data, row->owner))
+        return error_set(err, ERROR_INVALID, 0, "its owner is no key of this daemon, '%.40s'",
+                         row->owner);
+    return sandbox_check_spec(m, runtime_find(row->spec.runtime), &row->spec, row->owner, err);
 }
 
 /* Positive: it is not known. 0: it is, and ended here: its row says so. What only has the name of
@@ -63,6 +76,8 @@ int manager_rebuild(struct manager *m, const struct sandbox_remains *r, struct e
         return -1;
     int known = check_remains(r, id, &row, err);
     known = known < 0 ? known : check_known(m, id, &row, err);
+    if (known > 0 && check_allowed(m, r, &row, err) < 0)
+        known = -1;
     if (known > 0) {
         row.failure = NULL;
         struct sandbox *sb = sandbox_restore(m, id, &row, NULL);

@@ -188,7 +188,7 @@ static int check_network(const struct runtime_ops *ops, const struct spec *spec,
         return error_unsupported(
             err, "network", "sandboxes of runtime '%s' cannot have a network: those of 'local' can",
             ops->name);
-    if (spec->cidrs && spec->cidrs[0] && !ops->has_addresses)
+    if (spec_has_addresses(spec) && !ops->has_addresses)
         return error_unsupported(
             err, "network.cidrs",
             "sandboxes of runtime '%s' cannot have a network by address: those of 'local', "
@@ -198,6 +198,20 @@ static int check_network(const struct runtime_ops *ops, const struct spec *spec,
         return error_set(err, ERROR_INTERNAL, 0,
                          "nothing has decided on the hosts of this network");
     return 0;
+}
+
+int sandbox_check_spec(struct manager *m, const struct runtime_ops *ops, const struct spec *spec,
+                       const char *owner, struct error *err)
+{
+    struct sandbox_maker by = {.key = owner, .address = "", .network_admitted = true};
+    _cleanup_strv_ char **hosts = NULL;
+    struct error why = {0};
+    int r = check_network(ops, spec, &by, err);
+    r = r < 0 ? r : interceptor_check(m, ops, spec, owner, &hosts, err);
+    if (r < 0 || !ops->check || ops->check(ops, m->options.host, spec, &why) >= 0 ||
+        why.code == ERROR_UNAVAILABLE)
+        return r < 0 ? r : 0;
+    return error_set(err, why.code, 0, "%s", why.message);
 }
 
 /* Takes *policy where a sandbox is made of it. */

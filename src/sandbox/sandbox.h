@@ -149,11 +149,16 @@ void manager_free(struct manager *m);
 int manager_restore(struct manager *m, struct map *alive, struct error *err);
 /* Makes a sandbox known again that only its runtime still has, from what persist_sandbox_text()
  * said of it. Positive: it is being adopted. 0: this very sandbox is known as ended. Negative: what
- * is said of it cannot be believed, or another sandbox has its name. */
+ * is said of it cannot be believed, is what a create would be refused for, or another sandbox has
+ * its name. */
 struct sandbox_remains {
     const char *runtime_id, *record;
     size_t len;
+    const char *owner;   /* that its runtime says; the record's has to be the same */
     int64_t last_exec_s; /* 0: not known */
+    /* Optional: whether that owner is one that calls can come from. */
+    bool (*is_owner_known)(void *data, const char *owner);
+    void *data;
 };
 int manager_rebuild(struct manager *m, const struct sandbox_remains *r, struct error *err);
 /* Whether a runner has yet to say which commands it remembers: until then some are not found. */

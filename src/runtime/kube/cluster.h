@@ -28,6 +28,7 @@ struct cluster_found {
     const char *runtime_id;
     const char *record; /* struct runtime_record.text as it was written */
     size_t len;
+    const char *owner;   /* runtime_record.owner, as it is written beside the record */
     int64_t last_exec_s; /* 0: not known */
 };
 /* Positive: it is known from now on, and has a holder. 0: no daemon needs it, and it is deleted.

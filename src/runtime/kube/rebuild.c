@@ -134,7 +134,8 @@ static bool is_helper(const struct found *f, const struct strbuf *text)
            memcmp(text->data, POD_HELPER_RECORD, text->len) == 0;
 }
 
-static void take_record(struct rebuild *r, const struct found *f, const struct strbuf *text)
+static void take_record(struct rebuild *r, const struct found *f, const char *owner,
+                        const struct strbuf *text)
 {
     const struct cluster_options *o = cluster_options(r->cluster);
     struct error err = {0};
@@ -143,6 +144,7 @@ static void take_record(struct rebuild *r, const struct found *f, const struct s
     struct cluster_found found = {.runtime_id = name,
                                   .record = text->data ? text->data : "",
                                   .len = text->len,
+                                  .owner = owner,
                                   .last_exec_s = (int64_t)f->last_exec_s};
     int known = 0;
     if (!text->len && !is_helper(f, text))
@@ -184,7 +186,7 @@ static void on_record(void *data, const struct kube_reply *reply, int fd)
     else if (!reply->error && (stream < 0 || read_text(stream, &text) < 0))
         leave_as_it_is(r, f, "what it says of itself cannot be read");
     else if (!reply->error)
-        take_record(r, f, &text);
+        take_record(r, f, reply->message, &text);
     found_free(f);
     read_next(r);
 }
