@@ -226,6 +226,16 @@ static void end(struct runtime_instance *in)
     close(broker);
 }
 
+static unsigned n_probes; /* that were answered */
+
+static void on_asked(void *data, const struct kube_reply *reply, int fd)
+{
+    (void)data;
+    (void)reply;
+    fd_close(&fd);
+    n_probes++;
+}
+
 /* --- an adopted pod that is late */
 
 static bool taken_twice(void)
@@ -341,12 +351,43 @@ static void test_strangers(void)
     end(in);
 }
 
+/* --- a pod that has the name of another */
+
+static void test_another_ones(void)
+{
+    static const char *const records[] = {
+        "{\"id\":\"sbx-one\",\"owner\":\"other\",\"generation\":\"g\"}",
+        "{\"id\":\"sbx-one\",\"owner\":\"\",\"generation\":\"later\"}",
+        "{\"id\":\"sbx-another\",\"owner\":\"\",\"generation\":\"g\"}",
+        "",
+    };
+    for (size_t i = 0; i < ELEMENTS(records); i++) {
+        begin(NULL);
+        pods[0] = (struct pod){.id = "one", .record = records[i], .phase = KUBE_POD_RUNNING};
+        adopt("sbx-one", (char *)RECORD);
+        cluster_start(cluster);
+        ok(run_until(all_ended) && strstr(end_why, "another sandbox's"),
+           "a pod that says it is '%s' is not taken over: %s", records[i], end_why);
+        struct kube_reply told = {.kind = KUBE_TOLD, .phase = KUBE_POD_RUNNING};
+        snprintf(told.id, sizeof(told.id), "one");
+        snprintf(told.home, sizeof(told.home), "home");
+        broker_send(&told, -1);
+        unsigned before = n_probes;
+        cluster_ask(cluster, KUBE_PROBE, "", on_asked, NULL);
+        while (n_probes == before)
+            uv_run(&loop, UV_RUN_ONCE);
+        ok(!pods[0].n_takes && !pods[0].n_deletes, "and not deleted when it is told of");
+        end(NULL);
+    }
+}
+
 int main(void)
 {
     uv_loop_init(&loop);
     uv_timer_init(&loop, &patience);
     test_late();
     test_strangers();
+    test_another_ones();
     test_creates_wait();
     uv_close((uv_handle_t *)&patience, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);

@@ -127,6 +127,11 @@ void cluster_let_go(struct cluster *c, const char *id, const void *data)
         free(map_remove(c->holders, id));
 }
 
+void cluster_leave_pod(struct cluster *c, const char *id, const char *why)
+{
+    rebuild_leave(c->rebuild, id, why);
+}
+
 static void on_discarded(void *data, const struct kube_reply *reply, int fd)
 {
     (void)data;

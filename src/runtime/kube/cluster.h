@@ -71,6 +71,8 @@ void cluster_ask(struct cluster *c, enum kube_op op, const char *id, cluster_rep
 typedef void (*cluster_told_fn)(void *data, const struct kube_reply *told);
 void cluster_hold(struct cluster *c, const char *id, cluster_told_fn fn, void *data);
 void cluster_let_go(struct cluster *c, const char *id, const void *data);
+/* Nothing of this sandbox is deleted as a stranger's: it is not the one that had a holder here. */
+void cluster_leave_pod(struct cluster *c, const char *id, const char *why);
 /* Deletes what there is of a sandbox. A failure is only logged. */
 void cluster_discard(struct cluster *c, const char *id);
 

@@ -4,6 +4,7 @@
  *   POD_MAKING      the broker's answer to the create
  *   POD_STARTING    the cluster's word that the pod runs
  *   POD_FINDING     of an adopted one: the first list of sandboxes
+ *   POD_READING     of the same: its pod's own word that it is this sandbox's
  *   POD_TAKING      of the same: its next generation, which is written to its pod before its runner
  *                   is told
  *   POD_CONNECTING  a connection to the runner, which is tried again until the start is late; of an
@@ -26,14 +27,17 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/sha256.h"
+#include "base/strbuf.h"
 #include "base/weak.h"
 #include "loop/loop.h"
 #include "runtime/kube/checks.h"
 #include "runtime/kube/cluster.h"
 #include "runtime/kube/pod-spec.h"
 #include "runtime/kube/proof.h"
+#include "runtime/kube/rebuild.h"
 #include "runtime/kube/walls.h"
 #include "runtime/runtime.h"
 
@@ -53,6 +57,7 @@ enum pod_step {
     POD_MAKING,
     POD_STARTING,
     POD_FINDING,
+    POD_READING,
     POD_TAKING,
     POD_CONNECTING,
     POD_LOOKING,
@@ -91,6 +96,7 @@ struct runtime_instance {
     struct loop_timer mark;  /* when what it is, and its last command, is written to its objects */
     int64_t marked_ms;       /* when that was done last; 0: never */
     bool marking;
+    bool mark_again;              /* what is being written has changed since */
     bool ahead;                   /* it was made for no caller yet */
     enum kube_state state;        /* that its objects say; KUBE_STATE_SAME: not known */
     uint8_t written[SHA256_SIZE]; /* sum of what its pod says it is; zeros: not known */
@@ -331,7 +337,7 @@ static void use_connection(struct runtime_instance *in, int fd)
     in->overdue = false;
     in->step = POD_RUNNING;
     in->started = true;
-    if (in->ahead)
+    if (in->ahead || in->adopted) /* what changed before its control plane died may not be there */
         kube_note(in);
     in->events->on_started(in->data, fd, &in->effective, NULL);
 }
@@ -447,6 +453,7 @@ static void sum_record(const struct kube_order *o, uint8_t out[SHA256_SIZE])
 static void kube_note(struct runtime_instance *in)
 {
     int64_t since = clock_mono_ms() - in->marked_ms;
+    in->mark_again = in->marking;
     bool soon = !in->marked_ms || since >= MARK_EVERY_MS;
     if (in->step == POD_RUNNING && !in->marking && !loop_timer_active(&in->mark))
         loop_timer_start(&in->mark, soon ? MARK_SOON_MS : (uint64_t)(MARK_EVERY_MS - since));
@@ -461,6 +468,8 @@ static void on_pod_marked(void *data, const struct kube_reply *reply, int fd)
     in->marking = false;
     if (in->state != KUBE_STATE_READY) /* who claims it is written soon */
         in->marked_ms = clock_mono_ms();
+    if (!reply->error && in->mark_again)
+        kube_note(in);
     if (!reply->error)
         return;
     log_info("what a pod says of its sandbox is not up to date id=%s: %s", in->id, reply->message);
@@ -495,8 +504,69 @@ static void pod_mark(void *data)
 }
 
 static void pod_take(void *data);
+static void pod_read(void *data);
 
-/* One that another control plane has is left as it is: this one must not even delete it. */
+/* One that another control plane has, or that is another sandbox's, is left as it is: this one must
+ * not even delete it. */
+static void leave_pod(struct runtime_instance *in, const char *why)
+{
+    cluster_leave_pod(in->cluster, in->id, why);
+    error_set(&in->failure, ERROR_CONFLICT, 0, "%s", why);
+    tell_end(in, NULL);
+    instance_free(in);
+}
+
+static bool member_is_same(const json_t *a, const json_t *b, const char *name)
+{
+    return strcmp(json_member_text(a, name), json_member_text(b, name)) == 0;
+}
+
+/* Names are used again, so the id alone does not say whether a pod is this sandbox's: an older copy
+ * of the disk may know one that had the name before. Where it was made ahead, its record is that of
+ * a helper until its caller's was written. */
+static bool record_is_own(const struct runtime_instance *in, const struct strbuf *text)
+{
+    struct error err = {0};
+    struct runtime_record r = {0};
+    size_t helper = strlen(POD_HELPER_RECORD);
+    if (text->len == helper && memcmp(text->data, POD_HELPER_RECORD, helper) == 0)
+        return true;
+    in->events->describe(in->data, &r);
+    _cleanup_free_ char *own_text = r.text;
+    _cleanup_json_ json_t *own =
+        own_text ? json_parse_object(own_text, strlen(own_text), &err) : NULL;
+    _cleanup_json_ json_t *found =
+        text->len ? json_parse_object(text->data, text->len, &err) : NULL;
+    return own && found && member_is_same(own, found, "id") &&
+           member_is_same(own, found, "owner") && member_is_same(own, found, "generation");
+}
+
+static void on_pod_read(void *data, const struct kube_reply *reply, int fd)
+{
+    struct runtime_instance *in = weak_unref(data);
+    _cleanup_close_ int stream = fd;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(KUBE_SPEC_SIZE);
+    if (!in || in->step != POD_READING)
+        return;
+    bool changed = reply->error == ERROR_CONFLICT || reply->error == ERROR_TOO_LARGE;
+    if (reply->error && !changed)
+        wait_then(in, note_problem(in, reply->message), pod_read);
+    else if (changed)
+        leave_pod(in, reply->message);
+    else if (stream < 0 || rebuild_read_text(stream, &text) < 0 || !record_is_own(in, &text))
+        leave_pod(in, "the pod with its name is another sandbox's");
+    else {
+        in->step = POD_TAKING;
+        pod_take(in);
+    }
+}
+
+static void pod_read(void *data)
+{
+    struct runtime_instance *in = data;
+    cluster_ask(in->cluster, KUBE_READ, in->id, on_pod_read, weak_ref(&in->weak, in));
+}
+
 static void on_pod_taken(void *data, const struct kube_reply *reply, int fd)
 {
     struct runtime_instance *in = weak_unref(data);
@@ -508,9 +578,7 @@ static void on_pod_taken(void *data, const struct kube_reply *reply, int fd)
         in->step = POD_CONNECTING;
         pod_connect(in);
     } else if (reply->error == ERROR_CONFLICT) {
-        error_set(&in->failure, ERROR_CONFLICT, 0, "%s", reply->message);
-        tell_end(in, NULL);
-        instance_free(in);
+        leave_pod(in, reply->message);
     } else {
         wait_then(in, note_problem(in, reply->message), pod_take);
     }
@@ -610,8 +678,9 @@ static void on_pod_told(void *data, const struct kube_reply *told)
     in->told.phase = told->phase;
     if (in->step == POD_FINDING && listed && !gone) {
         /* One that is being deleted has only its end to wait for. */
-        in->step = told->phase == KUBE_POD_ENDING ? POD_STARTING : POD_TAKING;
-        pod_take(in);
+        in->step = told->phase == KUBE_POD_ENDING ? POD_STARTING : POD_READING;
+        if (in->step == POD_READING)
+            pod_read(in);
     }
     if (in->step == POD_FINDING && !listed)
         return; /* it may be what was told to the control plane before */

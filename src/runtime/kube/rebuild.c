@@ -104,14 +104,14 @@ bool rebuild_leaves(const struct rebuild *r, const char *id)
 
 /* --- one after another */
 
-static void leave_as_it_is(struct rebuild *r, const struct found *f, const char *why)
+void rebuild_leave(struct rebuild *r, const char *id, const char *why)
 {
-    log_error("a pod of this daemon is left as it is id=%s: %s", f->id, why);
-    free(map_put(r->left, f->id, xstrdup(f->id)));
+    log_error("a pod of this daemon is left as it is id=%s: %s", id, why);
+    free(map_put(r->left, id, xstrdup(id)));
 }
 
 /* All of it was sent before the descriptor was. */
-static int read_text(int fd, struct strbuf *text)
+int rebuild_read_text(int fd, struct strbuf *text)
 {
     char bytes[4096];
     for (;;) {
@@ -152,7 +152,7 @@ static void take_record(struct rebuild *r, const struct found *f, const char *ow
     else if (o->on_found && !is_helper(f, text))
         known = o->on_found(o->found_data, &found, &err);
     if (known < 0) {
-        leave_as_it_is(r, f, err.message);
+        rebuild_leave(r, f->id, err.message);
     } else if (known == 0) {
         log_info("a pod of a control plane that is gone is deleted id=%s", f->id);
         cluster_discard(r->cluster, f->id);
@@ -182,9 +182,9 @@ static void on_record(void *data, const struct kube_reply *reply, int fd)
         return;
     }
     if (reply->error && reply->error != ERROR_NOT_FOUND)
-        leave_as_it_is(r, f, reply->message);
-    else if (!reply->error && (stream < 0 || read_text(stream, &text) < 0))
-        leave_as_it_is(r, f, "what it says of itself cannot be read");
+        rebuild_leave(r, f->id, reply->message);
+    else if (!reply->error && (stream < 0 || rebuild_read_text(stream, &text) < 0))
+        rebuild_leave(r, f->id, "what it says of itself cannot be read");
     else if (!reply->error)
         take_record(r, f, reply->message, &text);
     found_free(f);

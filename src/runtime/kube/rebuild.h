@@ -14,6 +14,7 @@
 
 struct cluster;
 struct rebuild;
+struct strbuf;
 
 struct rebuild *rebuild_new(struct cluster *c);
 void rebuild_free(struct rebuild *r); /* NULL is fine */
@@ -24,5 +25,8 @@ void rebuild_drop(struct rebuild *r); /* the list begins anew */
  * on_done, where there are none. */
 bool rebuild_start(struct rebuild *r, void (*on_done)(void *data), void *data);
 bool rebuild_is_reading(const struct rebuild *r);
-/* One that cannot be read: neither known nor to be deleted. */
+/* All of a record, from the stream that answers KUBE_READ. */
+int rebuild_read_text(int fd, struct strbuf *text);
+/* From now on this pod is neither known nor to be deleted. */
+void rebuild_leave(struct rebuild *r, const char *id, const char *why);
 bool rebuild_leaves(const struct rebuild *r, const char *id);
