@@ -14,6 +14,7 @@
 #include "base/strbuf.h"
 #include "kube/ceiling.h"
 #include "proto/kube.h"
+#include "proto/plan.h"
 
 #define MANAGED_BY     "mas-sandbox"
 #define LABEL_MANAGED  "app.kubernetes.io/managed-by"
@@ -376,6 +377,10 @@ static json_t *make_sandbox_container(const struct kube_ceiling *c, const struct
     if (o->processes) {
         json_array_append_new(command, json_string("--processes"));
         json_array_append_new(command, quantity_json(o->processes, ""));
+    }
+    if (o->flags & KUBE_PROXY) {
+        json_array_append_new(command, json_string("--proxy-port"));
+        json_array_append_new(command, json_string(PLAN_PROXY_PORT));
     }
     if (c->orphan_s) {
         json_array_append_new(command, json_string("--orphan-ttl"));

@@ -57,7 +57,8 @@ enum kube_order_flags {
     KUBE_WRITABLE_ROOT = 1 << 0,
     KUBE_POOL_MEMBER = 1 << 1, /* made ahead; no caller has it yet */
     KUBE_OWN_USERS = 1 << 2,   /* hostUsers: false */
-    _KUBE_FLAGS_END = 1 << 3,
+    KUBE_PROXY = 1 << 3,       /* the runner listens on PLAN_PROXY_PORT of the pod's loopback */
+    _KUBE_FLAGS_END = 1 << 4,
 };
 
 /* Of a sandbox that was made ahead; any other is its caller's from the start. */

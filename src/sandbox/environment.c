@@ -19,17 +19,25 @@ static const char *const defaults[] = {
 
 #define PROXY "http://127.0.0.1:" PLAN_PROXY_PORT
 static const char *const proxy[] = {
-    "HTTP_PROXY=" PROXY, "HTTPS_PROXY=" PROXY, "http_proxy=" PROXY, "https_proxy=" PROXY,
+    /* Node from 24.5 on; others load what does the same. */
+    "NODE_USE_ENV_PROXY=1",
+    "HTTP_PROXY=" PROXY,
+    "HTTPS_PROXY=" PROXY,
+    "http_proxy=" PROXY,
+    "https_proxy=" PROXY,
     /* The port speaks SOCKS as well. It is not named here: what asks for HTTP has its own variable,
      * and clients like Python's httpx refuse to start at all where this one is SOCKS and they lack
      * a library for it. */
-    "ALL_PROXY=" PROXY, "all_proxy=" PROXY,
+    "ALL_PROXY=" PROXY,
+    "all_proxy=" PROXY,
     /* What listens inside the sandbox is reached without it. */
-    "NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1",
+    "NO_PROXY=localhost,127.0.0.1,::1",
+    "no_proxy=localhost,127.0.0.1,::1",
+};
+/* These name files that are ours, without which the programs do not start. */
+static const char *const proxy_files[] = {
     /* Also with an image, which has an ssh_config of its own. */
     "GIT_SSH_COMMAND=ssh -o 'ProxyCommand=" PLAN_SSH_PROXY "'",
-    /* Node from 24.5 on; others load what does the same. */
-    "NODE_USE_ENV_PROXY=1",
     ("NODE_OPTIONS=--require=" PLAN_NODE_PROXY), /* one string, for a compiler that asks */
 };
 
@@ -73,15 +81,17 @@ char **environment_build(const struct environment *from)
 {
     _cleanup_free_ char *home = xasprintf("HOME=%s/home", from->box);
     _cleanup_free_ char *tmpdir = xasprintf("TMPDIR=%s/tmp", from->box);
-    size_t max = ELEMENTS(defaults) + ELEMENTS(proxy) + ELEMENTS(authority) + OWN_MAX +
-                 strv_length(from->image) + strv_length(from->sandbox) + strv_length(from->call) +
-                 1;
+    size_t max = ELEMENTS(defaults) + ELEMENTS(proxy) + ELEMENTS(proxy_files) +
+                 ELEMENTS(authority) + OWN_MAX + strv_length(from->image) +
+                 strv_length(from->sandbox) + strv_length(from->call) + 1;
     struct builder b = {.items = xcalloc(max, sizeof(*b.items))};
     size_t n_defaults = ELEMENTS(defaults) - (from->terminal ? 0 : 1);
     for (size_t i = 0; i < n_defaults; i++)
         put_entry(&b, defaults[i]);
     for (size_t i = 0; from->proxy && i < ELEMENTS(proxy); i++)
         put_entry(&b, proxy[i]);
+    for (size_t i = 0; from->proxy && !from->no_files && i < ELEMENTS(proxy_files); i++)
+        put_entry(&b, proxy_files[i]);
     for (size_t i = 0; from->authority && i < ELEMENTS(authority); i++)
         put_entry(&b, authority[i]);
     if (*from->box) {

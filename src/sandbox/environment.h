@@ -13,6 +13,7 @@ struct environment {
     char *const *call;
     bool terminal;
     bool proxy;     /* the sandbox has one: programs are told where */
+    bool no_files;  /* PLAN_NODE_PROXY, and the runner for ssh, are not where they are elsewhere */
     bool authority; /* and which file has the certificate authorities, its interceptor's among them
                      */
 };

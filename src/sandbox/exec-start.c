@@ -105,6 +105,7 @@ static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error
                                .call = spec->env,
                                .terminal = spec->pty,
                                .proxy = sb->spec.network,
+                               .no_files = sb->ops->lives_elsewhere,
                                .authority = sb->spec.intercept};
     _cleanup_strv_ char **env = environment_build(&from);
     _cleanup_free_ char *tag = persist_wants_exec(e) ? persist_exec_tag(e) : NULL;
@@ -112,7 +113,8 @@ static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error
     size_t n_paths = spec->n_paths;
     for (size_t i = 0; i < spec->n_paths; i++)
         paths[i] = (struct spawn_path){spec->paths[i].writable, spec->paths[i].path};
-    if (spec->narrow && from.proxy) /* NODE_OPTIONS names it, and node does not start without */
+    if (spec->narrow && from.proxy &&
+        !from.no_files) /* NODE_OPTIONS names it, and node does not start without */
         paths[n_paths++] = (struct spawn_path){false, PLAN_NODE_PROXY};
     struct msg_spawn m = {
         .request_id = e->request_id,

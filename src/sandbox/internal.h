@@ -362,7 +362,7 @@ void sandbox_send_addresses(struct sandbox *sb);
 void sandbox_expire_addresses(struct sandbox *sb);
 
 /* Whether a descriptor can come from inside: its connections are passed out then, and are carried
- * in frames otherwise. gVisor takes none by itself. */
+ * in frames otherwise. gVisor takes none by itself, and none comes out of a pod. */
 bool sandbox_shares_kernel(const struct sandbox *sb);
 
 /* network-question.c: a person is to be asked whether its commands may go there. */

@@ -39,7 +39,7 @@ char **sandbox_denied_hosts(const struct sandbox *sb)
 
 bool sandbox_shares_kernel(const struct sandbox *sb)
 {
-    return sb->ops->isolation < ISOLATION_VIRTUAL_MACHINE;
+    return sb->ops->isolation < ISOLATION_VIRTUAL_MACHINE && !sb->ops->lives_elsewhere;
 }
 
 static struct rule_list parse_rules(char *const *texts)

@@ -3,8 +3,10 @@
 """The network wall of pods, on a real node without and with what enforces NetworkPolicies: it is claimed only where it was
 shown to hold, by two pods before any sandbox, and by each sandbox for itself."""
 import os
+import http.server
 import subprocess
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "lib"))
 from cluster import *
@@ -31,7 +33,8 @@ cluster.call("PATCH", COLLECTIONS["ConfigMap"] + "/mas-kube",
 token = cluster.make("/api/v1/namespaces/mas-sandbox/serviceaccounts/mas-kube/token",
                      {"spec": {"expirationSeconds": 7200}})["status"]["token"]
 d = Daemon("--kube-config", kubeconfig({}, {"token": token}), "--kube-images", "docker.example/base:", "--kube-link-image",
-           LINK_IMAGE, "--kube-image", IMAGE, "--create-ready-timeout", "120s", "--kube-uid-first", "100000").start()
+           LINK_IMAGE, "--kube-image", IMAGE, "--create-ready-timeout", "120s", "--kube-uid-first", "100000",
+           "--gateway-allow-private", ADDRESS).start()
 
 
 def pods():
@@ -58,8 +61,8 @@ def create(**spec):
     return d.post("/v1/sandboxes", dict({"runtime": "kube", "limits": {"cpu_cores": 0.25}}, **spec), timeout=180)
 
 
-def walled():
-    a = create()
+def walled(**spec):
+    a = create(**spec)
     check(a.status == 201, f"{a} {pods()}\n{d.log_text()}\n{read(f'{HOME}/enforcer.log')[-3000:]}")
     return Sandbox(d, a.json)
 
@@ -101,6 +104,41 @@ def enforced():
         d.kill_control()
         wait_for(lambda: d.get(sb.path).json["state"] == "ready", lambda: f"it is taken over: {d.get(sb.path).json}\n{d.log_text()}")
         equal(d.get(sb.path).json["effective"]["network"]["by"], "NetworkPolicy, tried from inside", "it was tried again")
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", str(1 << 20))
+        self.end_headers()
+        self.wfile.write(b"x" * (1 << 20))
+
+    def log_message(self, *args):
+        pass
+
+
+@test("a network by name: allowed hosts through the gateway, others refused there, and none directly")
+def by_name():
+    tried("the proof of the control plane of now")
+    server = http.server.ThreadingHTTPServer((ADDRESS, 0), Answer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    port = server.server_address[1]
+    with walled(network={"allow": [{"host": ADDRESS, "ports": [port]}]}) as sb:
+        equal(d.get(sb.path).json["effective"]["network"], {"by": "gateway", "mode": "names"}, "what it has")
+        fetch = lambda host: sb.exec("sh", "-c", f"(printf 'GET http://{host}:{port}/ HTTP/1.0\\r\\nHost: {host}:{port}\\r\\n\\r\\n'; sleep 2) | "
+                                     "nc 127.0.0.1 3128 >/tmp/answer; head -n 1 /tmp/answer; tail -c 1048576 /tmp/answer | tr -cd x | wc -c")["stdout"]
+        for _ in range(2):
+            got = fetch(ADDRESS)
+            check(" 200 " in got and str(1 << 20) in got, f"the allowed host: {got}\n{d.log_text()}")
+        got = fetch("127.0.0.2")
+        check(" 403 " in got, f"a host that is not allowed: {got}")
+        a = sb.exec("sh", "-c", f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 2 {ADDRESS} {port}")
+        check(a["exit_code"] != 0 and not a["stdout"], f"the allowed one directly: {a}")
+        d.kill_control()
+        wait_for(lambda: d.get(sb.path).json["state"] == "ready", lambda: f"it is taken over: {d.get(sb.path).json}\n{d.log_text()}")
+        got = fetch(ADDRESS)
+        check(str(1 << 20) in got, f"through the next control plane: {got}")
+    server.shutdown()
 
 
 @test("the enforcer is lost after the proof: a sandbox that reaches the witness is refused by name")

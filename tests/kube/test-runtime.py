@@ -64,7 +64,7 @@ def refusals():
     for spec, words in (({"accept_weaker": []}, "network cannot be enforced in a pod"),
                         ({"limits": {"io_mb_per_s": 5}}, "io cannot be enforced in a pod"),
                         ({"workdir": "/x"}, "start in /workspace"), ({"image": "other.example/x:1"}, "beyond what the operator allows"),
-                        ({"network": {"allow": [{"host": "example.com"}]}}, "cannot have a network")):
+                        ({"network": {"cidrs": ["192.0.2.0/24"]}}, "cannot have a network by address")):
         a = d.post("/v1/sandboxes", dict(WEAKER, **spec), timeout=180)
         check(400 <= a.status < 500 and words in a.json["error"]["message"], f"{spec}: {a}")
     equal(spaces(), {}, "nothing was made of these")

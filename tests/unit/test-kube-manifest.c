@@ -61,7 +61,7 @@ static struct kube_order plain_order(void)
 static struct kube_order full_order(void)
 {
     struct kube_order o = plain_order();
-    o.flags = KUBE_POOL_MEMBER | KUBE_OWN_USERS;
+    o.flags = KUBE_POOL_MEMBER | KUBE_OWN_USERS | KUBE_PROXY;
     o.cpu_request_millicores = 100;
     o.memory_request_bytes = 64 * MIB;
     o.workspace = (struct kube_volume_order){

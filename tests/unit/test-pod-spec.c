@@ -76,7 +76,12 @@ static void check_order(void)
            o.workspace.bytes + o.cache.bytes + o.tmp_bytes + o.home_bytes <= 64 * MIB,
        "all places together are no more than the disk");
     ok(strcmp(o.image, "image") == 0 && o.slot == KUBE_SLOT_ANY, "the operator's image");
+    ok(!(o.flags & KUBE_PROXY), "no way to the gateway");
+    struct spec named = {.network = true};
+    pod_order_fill(&named, "image", &o);
+    ok(o.flags & KUBE_PROXY && o.n_ranges == 0, "a network by name: the proxy, and no addresses");
     struct spec none = {0};
+    o = (struct kube_order){0};
     pod_order_fill(&none, "image", &o);
     ok(o.memory_bytes && o.workspace.bytes && o.home_bytes,
        "no limits: a pod has some all the same");

@@ -859,6 +859,7 @@ const struct runtime_ops runtime_kube = {
     .summary = "pods of a Kubernetes cluster",
     .workdir = "/workspace",
     .isolation = ISOLATION_NAMESPACES,
+    .has_proxy = true,
     .connections_break = true,
     .lives_elsewhere = true,
     .has_volumes = true,

@@ -124,6 +124,7 @@ void pod_order_fill(const struct spec *s, const char *image, struct kube_order *
     o->home_bytes = place_bytes(disk, PLACE_HOME);
     volume_order_fill(&s->workspace, &o->workspace);
     volume_order_fill(&s->cache, &o->cache);
+    o->flags |= s->network ? KUBE_PROXY : 0;
     o->slot = KUBE_SLOT_ANY;
     o->nonce = (uint64_t)random_below(UINT32_MAX) << 32 | random_below(UINT32_MAX);
     snprintf(o->image, sizeof(o->image), "%s", s->image ? s->image : image);
@@ -216,6 +217,7 @@ int pod_walls_fill(const struct spec *s, const struct walls *w, const struct pod
     if ((r = check_network(s, w, n, &e, err)) < 0)
         return r;
     const char *group = e.by[WALL_MEMORY];
+    e.network_by_name = s->network;
     e.landlock_abi = w->landlock_abi;
     e.limits.memory_bytes = w->memory_bytes;
     e.limits.cpu_millicores = w->cpu_millicores;
