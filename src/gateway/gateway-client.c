@@ -23,8 +23,11 @@ static int pack_host(struct gateway_request *req, const char *host, const char *
     size_t size = strlen(host) + 1;
     if (req->n_hosts + req->n_denied + req->n_intercepted == GATEWAY_HOSTS_MAX ||
         size > GATEWAY_HOSTS_SIZE - req->hosts_len)
-        return error_member(err, member, "too many hosts: at most %d and %d bytes",
-                            GATEWAY_HOSTS_MAX, GATEWAY_HOSTS_SIZE);
+        return error_member(
+            err, member,
+            "too many hosts, with those that are intercepted or that the policy denies: at "
+            "most %d and %d bytes",
+            GATEWAY_HOSTS_MAX, GATEWAY_HOSTS_SIZE);
     memcpy(req->hosts + req->hosts_len, host, size);
     req->hosts_len += (uint32_t)size;
     (*count)++;

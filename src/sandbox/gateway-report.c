@@ -277,6 +277,21 @@ static bool are_equal(char *const *a, char *const *b)
     return equal;
 }
 
+/* Fewer rules than there are would allow more than they do, so nothing is allowed. A policy that
+ * was read again can come to this: other ways to so many rules are refused before. */
+static struct gateway_packet *make_closed_packet(const struct sandbox *sb,
+                                                 const struct gateway_rules *rules,
+                                                 struct error *err)
+{
+    char *const none[] = {(char *)GATEWAY_HOST_NONE, NULL};
+    struct gateway_rules closed = *rules;
+    closed.hosts = none;
+    closed.denied = closed.intercepted = NULL;
+    warn_of_refusal(sb, err->message);
+    *err = (struct error){0};
+    return gateway_packet_new(&closed, err);
+}
+
 static struct gateway_packet *make_packet(struct sandbox *sb, const struct exec *of,
                                           struct gateway_rules *rules, struct error *err)
 {
@@ -284,6 +299,8 @@ static struct gateway_packet *make_packet(struct sandbox *sb, const struct exec 
     rules->hosts = allowed;
     rules->denied = denied;
     struct gateway_packet *p = gateway_packet_new(rules, err);
+    if (!p && err->code == ERROR_INVALID)
+        p = make_closed_packet(sb, rules, err);
     rules->hosts = rules->denied = NULL;
     return p;
 }
@@ -296,7 +313,7 @@ static int send_rules(struct sandbox *sb, const struct exec *of, struct gateway_
     const struct manager_options *o = &sb->manager->options;
     bool own = (of && of->hosts) || !list_empty(&sb->expiring_node);
     _cleanup_strv_ char **more =
-        !own && o->find_denied_hosts ? o->find_denied_hosts(o->on_exec_data, sb) : NULL;
+        own ? NULL : network_policy_denied(sb->manager, sb->owner, &sb->spec);
     if (!own && sb->packet && !are_equal(more, sb->packet_denied))
         gateway_packet_drop(sb);
     struct gateway_packet *p = own || !sb->packet ? make_packet(sb, of, rules, err) : sb->packet;

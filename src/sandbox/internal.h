@@ -321,6 +321,13 @@ char **sandbox_allowed_hosts(const struct sandbox *sb);
 /* The same for one command: NULL is one without a list of its own. */
 char **exec_allowed_hosts(const struct sandbox *sb, const struct exec *e);
 char **sandbox_denied_hosts(const struct sandbox *sb);
+/* What the policy denies to such a sandbox besides. The caller frees. */
+char **network_policy_denied(const struct manager *m, const char *owner, const struct spec *spec);
+/* Whether the gateway takes the sandbox's own rules and those of the policy together, as every
+ * connection comes with. */
+struct gateway_rules;
+int network_check_room(const struct manager *m, const char *owner, const struct spec *spec,
+                       const struct gateway_rules *own, struct error *err);
 /* Whether a connection that is there may go on. a: the address that it went to, or NULL. */
 struct address;
 struct target;

@@ -23,18 +23,38 @@ static int64_t now_s(void)
     return clock_seen_ns() / 1000000000;
 }
 
+char **network_policy_denied(const struct manager *m, const char *owner, const struct spec *spec)
+{
+    const struct manager_options *o = &m->options;
+    return o->find_denied_hosts ? o->find_denied_hosts(o->on_exec_data, owner, spec) : NULL;
+}
+
+/* A new list of both. */
+static char **join_texts(char *const *first, char *const *then)
+{
+    size_t n = strv_length(first), more = strv_length(then);
+    char **all = xcalloc(n + more + 1, sizeof(*all));
+    for (size_t i = 0; i < n; i++)
+        all[i] = xstrdup(first[i]);
+    for (size_t i = 0; i < more; i++)
+        all[n + i] = xstrdup(then[i]);
+    return all;
+}
+
 char **sandbox_denied_hosts(const struct sandbox *sb)
 {
-    const struct manager_options *o = &sb->manager->options;
-    _cleanup_strv_ char **more =
-        o->find_denied_hosts ? o->find_denied_hosts(o->on_exec_data, sb) : NULL;
-    size_t own = strv_length(sb->spec.denied_hosts), n = strv_length(more);
-    char **all = xcalloc(own + n + 1, sizeof(*all));
-    for (size_t i = 0; i < own; i++)
-        all[i] = xstrdup(sb->spec.denied_hosts[i]);
-    for (size_t i = 0; i < n; i++)
-        all[own + i] = xstrdup(more[i]);
-    return all;
+    _cleanup_strv_ char **more = network_policy_denied(sb->manager, sb->owner, &sb->spec);
+    return join_texts(sb->spec.denied_hosts, more);
+}
+
+int network_check_room(const struct manager *m, const char *owner, const struct spec *spec,
+                       const struct gateway_rules *own, struct error *err)
+{
+    _cleanup_strv_ char **more = network_policy_denied(m, owner, spec);
+    _cleanup_strv_ char **denied = join_texts(own->denied, more);
+    struct gateway_rules rules = *own;
+    rules.denied = denied;
+    return gateway_rules_check(&rules, err);
 }
 
 bool sandbox_shares_kernel(const struct sandbox *sb)
@@ -237,16 +257,20 @@ static struct network_rules rules_after(const struct sandbox *sb, const struct n
 static int check_gateway(const struct sandbox *sb, const struct network_change *c,
                          struct error *err)
 {
-    if (!sb->spec.network)
-        return 0;
+    bool adds = (c->allow && *c->allow) || (c->deny && *c->deny);
+    if (!sb->spec.network || !adds)
+        return 0; /* what only drops makes room, however much of it is missing */
     struct network_rules after = rules_after(sb, c);
     bool denies = c->deny && *c->deny; /* otherwise it is what was allowed that makes too many */
-    int r = gateway_rules_check(&(struct gateway_rules){.hosts = after.hosts,
-                                                        .denied = after.denied,
-                                                        .hosts_member = "allow",
-                                                        .denied_member = denies ? "deny" : "allow",
-                                                        .proxy = after.hosts != NULL},
-                                err);
+    if (!after.hosts)
+        network_add_text(&after.hosts, GATEWAY_HOST_NONE);
+    struct gateway_rules rules = {.hosts = after.hosts,
+                                  .denied = after.denied,
+                                  .intercepted = sb->spec.intercept_hosts,
+                                  .hosts_member = "allow",
+                                  .denied_member = denies ? "deny" : "allow",
+                                  .proxy = true};
+    int r = network_check_room(sb->manager, sb->owner, &sb->spec, &rules, err);
     strv_free(after.hosts);
     strv_free(after.denied);
     return r;

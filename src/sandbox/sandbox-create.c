@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/random.h"
+#include "gateway/gateway-client.h"
 #include "runtime/warden-client.h"
 #include "sandbox/internal.h"
 #include "sandbox/owner.h"
@@ -238,6 +239,12 @@ static struct sandbox *sandbox_make(struct manager *m, const struct spec *spec,
     _cleanup_strv_ char **intercepted = NULL;
     int r = check_network(ops, spec, by, err);
     r = r < 0 ? r : interceptor_check(m, ops, spec, by->key, &intercepted, err);
+    const struct gateway_rules rules = {.hosts = spec->hosts,
+                                        .denied = spec->denied_hosts,
+                                        .intercepted = intercepted,
+                                        .proxy = true};
+    if (r >= 0 && spec->network)
+        r = network_check_room(m, by->key, spec, &rules, err);
     r = r < 0 ? r : check_name(m, id, key, err);
     if (r >= 0 && (name || alias))
         r = check_word(m, by->key, alias ? alias : id, err);

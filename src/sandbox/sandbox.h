@@ -114,7 +114,7 @@ struct manager_options {
     /* Optional, with on_exec_data. Hosts that a connection of this sandbox must not reach beyond
      * those that its spec denies (gateway/rule.h), asked for each one. The caller frees with
      * strv_free(). */
-    char **(*find_denied_hosts)(void *data, const struct sandbox *sb);
+    char **(*find_denied_hosts)(void *data, const char *owner, const struct spec *spec);
     /* Optional, with on_exec_data. A command wants to go where a rule asks a person first; what a
      * yes opens is a rule (gateway/rule.h) for one host and port that does not end. fn comes once,
      * when that is answered or the time for an answer is over, perhaps from inside. */

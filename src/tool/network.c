@@ -89,9 +89,7 @@ char **network_narrow(const struct policy *const *policies, size_t n)
     return hosts;
 }
 
-char **network_denied_hosts(void *gate, const struct sandbox *sb)
+char **network_denied_hosts(void *gate, const char *owner, const struct spec *spec)
 {
-    const struct spec *spec = sandbox_spec(sb);
-    return gate_denied_hosts(gate, sandbox_owner(sb), spec->runtime,
-                             spec->network ? GATE_NETWORK : GATE_URL);
+    return gate_denied_hosts(gate, owner, spec->runtime, spec->network ? GATE_NETWORK : GATE_URL);
 }

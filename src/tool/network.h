@@ -29,7 +29,7 @@ int network_from_policies(struct spec *spec, const struct policy *const *policie
                           struct error *err);
 
 /* For struct manager_options, with the gate as data: what the policy of the moment denies. */
-char **network_denied_hosts(void *gate, const struct sandbox *sb);
+char **network_denied_hosts(void *gate, const char *owner, const struct spec *spec);
 
 /* What a command under these policies may have of its sandbox's network, of which at least one is
  * not all (NULLs are passed over); nothing is GATEWAY_HOST_NONE. The sandbox's own rules are not in

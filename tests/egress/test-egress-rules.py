@@ -357,6 +357,30 @@ def test_a_tick_changes_no_duration():
         equal({n["for_seconds"] for n in asked}, {600})
 
 
+CLOSING = "  - {id: closed, verdict: deny, tool: network, host: [%s]}\n"
+
+
+@test("what the policy denies counts among the rules that the gateway takes: at creation, at a widening, and when a policy is read again")
+def test_the_policys_hosts_count():
+    names = lambda kind, n: [{"host": f"{kind}{i}.test"} for i in range(n)]
+    with Guarded(ASKING + CLOSING % "mail.test", config=OPEN) as d:
+        a = d.post("/v1/sandboxes", {"network": {"allow": names("a", 1024), "deny": names("d", 1024)}})
+        check(a.status == 400 and "policy" in a.json["error"]["message"], a)
+        box = d.post("/v1/sandboxes", {"network": {"allow": names("a", 1023) + [{"host": "one.test"}], "deny": names("d", 1023)}}).json["id"]
+        equal(status(d, box, "http://one.test/"), "200")
+        a = change(d, box, allow=[{"host": "two.test", "ports": [80], "for": "10m"}])
+        equal((a.status, d.get("/v1/approvals?status=pending").json["approvals"]), (400, []), "it is refused before a person is asked")
+        equal(change(d, box, deny=[{"host": "last.test"}]).status, 400)
+        equal(status(d, box, "http://one.test/"), "200")
+        d.replace(ASKING + CLOSING % "mail.test, two.mail.test, three.mail.test")
+        equal(silent(status, d, box, "http://one.test/"), "403", "too many rules allow nothing")
+        wait_for(lambda: "too many hosts" in d.log_text(), "the log says why")
+        equal(change(d, box, drop=["a0.test"]).status, 200, "one less is still too many, and no reason to keep it")
+        equal(silent(status, d, box, "http://one.test/"), "403")
+        equal(change(d, box, drop=["a1.test"]).status, 200)
+        equal(status(d, box, "http://one.test/"), "200")
+
+
 @test("MAS: a call with fewer hosts than its sandbox keeps them where the control plane died before it was on record")
 def test_a_narrower_call_outlives_the_control_plane():
     if os.environ.get("MAS_RUNTIME", "").endswith(("gvisor", "microvm")):
