@@ -14,6 +14,7 @@ struct error;
 struct control {
     struct control_context *ctx;
     struct warden_client *warden;
+    struct net_config network;
     struct runtime_host host;
     struct spec default_spec;
     struct store *store;

@@ -83,7 +83,7 @@ static uint32_t fill_ranges(char *const *texts, struct net_range *ret)
     return n;
 }
 
-static void fill_network(const struct config *c, struct net_config *ret)
+void daemon_fill_network(const struct config *c, struct net_config *ret)
 {
     *ret = c->network;
     net_range_parse(c->network_pool, &ret->pool4);
@@ -115,7 +115,7 @@ static void check_network(const struct config *c, struct config_problems *p)
                          "network_cidrs: it, gateway_allow_private and disallowed_hosts may have "
                          "%d entries each",
                          NET_RANGES_MAX);
-    fill_network(c, &network);
+    daemon_fill_network(c, &network);
     if (!net_config_is_valid(&network))
         config_error(p, "network_pool, network_pool6: these are not networks of IPv4 and IPv6 with "
                         "room for sandboxes");
@@ -295,7 +295,7 @@ static void fill_warden_options(struct daemon *d, struct warden_options *o)
     o->vmm_fd = d->programs.vmm;
     o->machine = c->machine;
     o->net_fd = d->programs.net;
-    fill_network(c, &o->network);
+    daemon_fill_network(c, &o->network);
     o->runner_fd = d->programs.runner;
     o->toolnet_fd = d->programs.toolnet;
     o->ceiling = c->max_limits;

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "daemon/audit-wiring.h"
+#include "daemon/daemon.h"
 #include "config/config.h"
 #include "daemon/line-mode.h"
 #include "daemon/policy-file.h"
@@ -415,7 +416,9 @@ static int open_host(struct control *k, struct error *err)
     struct plan_reply probed;
     default_spec_fill(&k->default_spec, c);
     k->warden = warden_client_new(k->ctx->loop, k->ctx->warden_sock);
+    daemon_fill_network(c, &k->network);
     k->host = (struct runtime_host){.warden = k->warden,
+                                    .network = &k->network,
                                     .cluster = make_cluster(k),
                                     .mounts_allow = c->mounts_allow,
                                     .process_enabled = config_process_enabled(c),

@@ -166,6 +166,10 @@ struct runtime_ops {
     int (*change_addresses)(struct runtime_instance *in, const struct spec *spec,
                             void (*cb)(void *data, const struct error *err), void *data,
                             struct error *err);
+    /* Beside it: whether such a change is within what a sandbox may have and what the operator
+     * allows all of them. The warden decides, and this says so before a person is asked. */
+    int (*check_addresses)(const struct runtime_instance *in, const struct spec *spec,
+                           struct error *err);
     /* Optional, all four or none. A snapshot's name is PLAN_SNAPSHOT_SIZE - 1 of a-z and 0-9.
      * cb comes once, later. */
     /* Keeps all of a sandbox, its processes and their memory included; it goes on. */
@@ -182,10 +186,11 @@ struct runtime_ops {
 /* What runtimes stand on. Owned by the daemon. */
 struct runtime_host {
     struct warden_client *warden;
-    struct cluster *cluster;   /* runtime/kube/cluster.h; NULL: none is configured */
-    char *const *mounts_allow; /* in the warden's order */
-    bool process_enabled;      /* the operator named the process runtime */
-    const char *oci_runtime;   /* what "oci" means unless a request says */
+    const struct net_config *network; /* proto/net.h: the operator's ceiling of addresses */
+    struct cluster *cluster;          /* runtime/kube/cluster.h; NULL: none is configured */
+    char *const *mounts_allow;        /* in the warden's order */
+    bool process_enabled;             /* the operator named the process runtime */
+    const char *oci_runtime;          /* what "oci" means unless a request says */
     enum isolation min_isolation;
 };
 

@@ -428,6 +428,18 @@ static void on_addresses_changed(void *data, const struct plan_reply *reply, int
     free(call);
 }
 
+int warden_instance_check_addresses(const struct runtime_instance *in, const struct spec *spec,
+                                    struct error *err)
+{
+    struct plan plan = {.op = PLAN_NETWORK};
+    char why[sizeof(err->message)];
+    int r = plan_ranges_fill(spec, &plan, err);
+    if (r < 0 || !in->host->network)
+        return r;
+    r = net_ceiling_check(in->host->network, plan.ranges, plan.n_ranges, why, sizeof(why));
+    return r < 0 ? error_set(err, ERROR_DENIED, 0, "%s", why) : 0;
+}
+
 int warden_instance_change_addresses(struct runtime_instance *in, const struct spec *spec,
                                      void (*cb)(void *data, const struct error *err), void *data,
                                      struct error *err)

@@ -45,11 +45,14 @@ void warden_instance_go_back(struct runtime_instance *in, const char *name, runt
                              void *data);
 void warden_instance_drop(struct runtime_host *host, const char *name, runtime_snapshot_fn cb,
                           void *data);
+int warden_instance_check_addresses(const struct runtime_instance *in, const struct spec *spec,
+                                    struct error *err);
 /* What all of them have in their tables. */
 #define WARDEN_INSTANCE_OPS                                                                        \
     .start = warden_instance_start, .stop = warden_instance_stop, .adopt = warden_instance_adopt,  \
     .reconnect = warden_instance_reconnect, .stats = warden_instance_stats,                        \
-    .change_addresses = warden_instance_change_addresses
+    .change_addresses = warden_instance_change_addresses,                                          \
+    .check_addresses = warden_instance_check_addresses
 /* spec NULL: only what would enforce each wall. */
 void warden_effective_fill(struct effective *e, const char *runtime, const struct plan_reply *reply,
                            const struct spec *spec);

@@ -35,6 +35,29 @@ static int check_lent(const char *text, struct error *err)
                                     "is an address and a port");
 }
 
+/* What is reached by address after a change. */
+static void addresses_after(const struct sandbox *sb, const struct network_change *c,
+                            char ***ret_cidrs, char ***ret_lent)
+{
+    *ret_cidrs = network_keep_texts(sb->spec.cidrs, c);
+    *ret_lent = network_keep_texts(sb->spec.lent, c);
+    for (char *const *text = sb->spec.network ? NULL : c->allow; text && *text; text++)
+        if (!sandbox_network_covers(sb, *text))
+            network_add_text(ret_lent, *text);
+}
+
+static int check_added(const struct sandbox *sb, const struct network_change *c, struct error *err)
+{
+    struct spec next = {.network = sb->spec.network,
+                        .denied_hosts = strv_copy(sb->spec.denied_hosts)};
+    addresses_after(sb, c, &next.cidrs, &next.lent);
+    for (char *const *text = c->deny; text && *text; text++)
+        network_add_text(&next.denied_hosts, *text);
+    int r = sb->ops->check_addresses(sb->instance, &next, err);
+    spec_done(&next);
+    return r;
+}
+
 int address_change_check(const struct sandbox *sb, const struct network_change *c,
                          struct error *err)
 {
@@ -46,7 +69,8 @@ int address_change_check(const struct sandbox *sb, const struct network_change *
         return error_set(err, ERROR_CONFLICT, 0, "sandbox %s is not running", sb->id);
     for (char *const *text = sb->spec.network ? NULL : c->allow; r >= 0 && text && *text; text++)
         r = check_lent(*text, err);
-    return r;
+    bool adds = (c->allow && *c->allow) || (c->deny && *c->deny);
+    return r >= 0 && adds ? check_added(sb, c, err) : r;
 }
 
 /* --- changing */
@@ -151,11 +175,7 @@ int address_change_start(struct sandbox *sb, const struct network_change *c,
 {
     struct address_change *ch = address_change_new(sb, fn, data);
     ch->rules = *rules;
-    ch->cidrs = network_keep_texts(sb->spec.cidrs, c);
-    ch->lent = network_keep_texts(sb->spec.lent, c);
-    for (char *const *text = sb->spec.network ? NULL : c->allow; text && *text; text++)
-        if (!sandbox_network_covers(sb, *text))
-            network_add_text(&ch->lent, *text);
+    addresses_after(sb, c, &ch->cidrs, &ch->lent);
     if (changes_rules(ch))
         return address_change_send(ch, err);
     address_change_apply(ch);

@@ -83,29 +83,26 @@ void network_add_text(char ***list, const char *text)
     (*list)[n + 1] = NULL;
 }
 
-/* By the name of a rule, by its host and port, or by the whole of its text. */
-static bool is_called(const struct rule *rule, const char *text, const char *word)
-{
-    _cleanup_free_ char *host = rule_format_host(rule);
-    return (rule->id && strcmp(rule->id, word) == 0) || strcmp(host, word) == 0 ||
-           strcmp(text, word) == 0;
-}
-
-bool network_text_is_called(const char *text, const char *word)
+/* Whether one of the words is the name of the rule, its host and port, or the whole of its text. */
+static bool text_is_called_any(const char *text, char *const *words)
 {
     struct rule_list l = {0};
-    bool called =
-        rule_list_add_full(&l, text) < 0 ? strcmp(text, word) == 0 : is_called(l.rules, text, word);
+    bool called = false;
+    if (!words || !*words)
+        return false;
+    const struct rule *rule = rule_list_add_full(&l, text) < 0 ? NULL : l.rules;
+    _cleanup_free_ char *host = rule ? rule_format_host(rule) : NULL;
+    for (; !called && *words; words++)
+        called = strcmp(text, *words) == 0 || (host && strcmp(host, *words) == 0) ||
+                 (rule && rule->id && strcmp(rule->id, *words) == 0);
     rule_list_done(&l);
     return called;
 }
 
-static bool is_dropped(const char *text, char *const *words)
+bool network_text_is_called(const char *text, const char *word)
 {
-    for (; words && *words; words++)
-        if (network_text_is_called(text, *words))
-            return true;
-    return false;
+    char *const words[] = {(char *)word, NULL};
+    return text_is_called_any(text, words);
 }
 
 static bool has_ended(const char *text)
@@ -121,7 +118,7 @@ char **network_keep_texts(char *const *texts, const struct network_change *c)
 {
     char **kept = NULL;
     for (; texts && *texts; texts++)
-        if (!has_ended(*texts) && !(c && (c->drop_all || is_dropped(*texts, c->drop))) &&
+        if (!has_ended(*texts) && !(c && (c->drop_all || text_is_called_any(*texts, c->drop))) &&
             strcmp(*texts, GATEWAY_HOST_NONE) != 0)
             network_add_text(&kept, *texts);
     return kept;
@@ -231,13 +228,18 @@ static bool list_has_called(char *const *texts, const char *word)
     return false;
 }
 
+bool sandbox_network_has(const struct sandbox *sb, const char *word)
+{
+    const struct spec *s = &sb->spec;
+    return list_has_called(s->hosts, word) || list_has_called(s->cidrs, word) ||
+           list_has_called(s->lent, word);
+}
+
 static int check_dropped(const struct sandbox *sb, const struct network_change *c,
                          struct error *err)
 {
-    const struct spec *s = &sb->spec;
     for (char *const *word = c->drop; word && *word; word++)
-        if (!list_has_called(s->hosts, *word) && !list_has_called(s->cidrs, *word) &&
-            !list_has_called(s->lent, *word))
+        if (!sandbox_network_has(sb, *word))
             return error_field(err, "drop", "no rule that allows is called '%.100s'", *word);
     return 0;
 }

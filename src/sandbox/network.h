@@ -23,6 +23,9 @@ int sandbox_check_own_proxy(const struct sandbox *sb, struct error *err);
  * alone, that is what the rule's address is compared with. */
 bool sandbox_network_covers(const struct sandbox *sb, const char *rule);
 
+/* Whether a rule that allows is called so, by name, by host and port, or by the whole text. */
+bool sandbox_network_has(const struct sandbox *sb, const char *word);
+
 /* Whether it can be done: the sandbox has a network and is not ending, and what is dropped is
  * there.
  */

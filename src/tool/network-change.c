@@ -501,13 +501,10 @@ static void forget_dropped(struct widening *w)
 {
     char **kept = w->drop;
     for (char **word = w->drop; word && *word; word++) {
-        struct error ignored = {0};
-        char *const one[] = {*word, NULL};
-        struct network_change change = {.drop = one};
-        if (sandbox_check_network(w->sandbox, &change, &ignored) < 0)
-            free(*word);
-        else
+        if (sandbox_network_has(w->sandbox, *word))
             *kept++ = *word;
+        else
+            free(*word);
     }
     if (kept)
         *kept = NULL;

@@ -609,6 +609,20 @@ def test_overlap(n):
         refused("tcp 11.0.0.3 8080", box=box)
 
 
+@test("no person is asked about an address beyond the operator's ceiling, or about one network more than a sandbox may have")
+def test_ask_for_nothing_in_vain():
+    policy = "version: 1\ndefault: allow\nrules:\n  - {id: person, verdict: ask, tool: network, host: [11.0.0.3, 12.0.0.3]}\n"
+    with Guarded(policy, config=OTHER_POOLS + 'network_cidrs: ["11.0.0.0/8"]\n') as d:
+        with d.sandbox(network={"cidrs": [f"11.1.{i}.0/24" for i in range(64)]}) as box:
+            a = patch(box, d, allow=[{"host": "11.0.0.3", "ports": [80], "for": "1m"}])
+            check(a.status == 400 and "64 networks" in a.json["error"]["message"], a)
+            equal(patch(box, d, drop=["11.1.0.0/24"]).status, 200)
+            a = patch(box, d, allow=[{"host": "12.0.0.3", "ports": [80], "for": "1m"}])
+            check(a.status == 403 and "network_cidrs" in a.json["error"]["message"], a)
+            equal(d.get("/v1/approvals").json["approvals"], [])
+            equal(patch(box, d, allow=[{"host": "11.0.0.3", "ports": [80], "for": "1m"}]).status, 202)
+
+
 @test("without network_cidrs there is no network by address")
 def test_off_by_default():
     with Daemon() as d:
