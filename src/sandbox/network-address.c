@@ -117,6 +117,10 @@ static void on_addresses_changed(void *data, const struct error *err)
         err = &gone;
     }
     if (err) {
+        /* mas-net may have put it into force before it died: what the row says is sent again. */
+        sb->addresses_unsent = true;
+        if (lives)
+            sandbox_watch_network(sb);
         ch->fn(ch->data, err);
     } else {
         address_change_apply(ch);
