@@ -148,7 +148,7 @@ static const struct syscall_rule rules[] = {
      {{COMPARE_EQUAL, 1, 0, RLIMIT_CORE}, {COMPARE_EQUAL, 2, 0, 0}, {COMPARE_HIGH_EQUAL, 2, 0, 0}}},
     {"prlimit64", SYSCALL_PRETEND, {{COMPARE_EQUAL, 1, 0, RLIMIT_CORE}}},
     {"prlimit64", 0, {{COMPARE_MASKED_EQUAL, 0, 0, 0}}},
-    /* PER_LINUX, its uname-2.6 and no-randomization variants, and the query. */
+    /* PER_LINUX and PER_LINUX32, each also with a release of 2.6, and the query. */
     {"personality", 0, {{COMPARE_EQUAL, 0, 0, 0x0000}}},
     {"personality", 0, {{COMPARE_EQUAL, 0, 0, 0x0008}}},
     {"personality", 0, {{COMPARE_EQUAL, 0, 0, 0x20000}}},
