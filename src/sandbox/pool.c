@@ -68,9 +68,9 @@ static void on_refill(void *data)
     struct error err = {0};
     if (p->closing || p->n_creating || p->n_ready >= pool_wanted(p))
         return;
-    p->n_creating++;
+    p->n_creating = 1;
     if (!sandbox_create_pooled(p->manager, p->options.spec, &err)) {
-        p->n_creating--;
+        p->n_creating = 0; /* also where pool_on_end() has counted it: its start was refused */
         log_warn("a sandbox for the pool cannot be made: %s", err.message);
         pool_schedule(p, POOL_RETRY_MS);
     }
