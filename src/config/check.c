@@ -269,13 +269,25 @@ static void check_kube(const struct config *c, struct config_problems *p)
                                         "kube_link_image",      "kube_runtime_classes",
                                         "kube_storage_classes", "kube_unproven_network",
                                         "kube_hostpath"};
-    static const char *const brokers[] = {
-        "kube_context",         "kube_direct_from",     "kube_direct_port",
-        "kube_exec_plugins",    "kube_hostpath",        "kube_images",
-        "kube_link_image",      "kube_max_disk",        "kube_namespace_prefix",
-        "kube_node_disk",       "kube_own_users",       "kube_priority_class",
-        "kube_runtime_classes", "kube_storage_classes", "kube_uid_count",
-        "kube_uid_first",       "kube_writable_root",   "orphan_ttl"};
+    static const char *const brokers[] = {"kube_context",
+                                          "kube_direct_from",
+                                          "kube_direct_port",
+                                          "kube_exec_plugins",
+                                          "kube_hostpath",
+                                          "kube_images",
+                                          "kube_link_image",
+                                          "kube_max_disk",
+                                          "kube_lease_namespace",
+                                          "kube_namespace_prefix",
+                                          "kube_node_disk",
+                                          "kube_own_users",
+                                          "kube_priority_class",
+                                          "kube_runtime_classes",
+                                          "kube_storage_classes",
+                                          "kube_uid_count",
+                                          "kube_uid_first",
+                                          "kube_writable_root",
+                                          "orphan_ttl"};
     const struct kube_config *k = &c->kube;
     if ((k->config_file != NULL) + k->in_cluster + (k->socket != NULL) > 1)
         config_error(p, "kube_config, kube_in_cluster and kube_socket: only one of them says how "

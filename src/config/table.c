@@ -402,6 +402,7 @@ const struct config_key config_keys[] = {
     STRING(kube_link_image, kube.link_image, NULL, "image of the containers that are ours in each pod"),
     INT(kube_direct_port, kube.direct_port, "0", 0, 65535, "where links of pods are reached at the pod's address, by TLS; from 1024 on; 0: only through the API server"),
     STRING(kube_direct_from, kube.direct_from, NULL, "namespace of this daemon's own pod, from which alone the links may be reached; needed with kube_direct_port"),
+    STRING(kube_lease_namespace, kube.lease_namespace, "mas-sandbox", "namespace of the Lease by which one daemon at a time has kube_home; of deploy/kube/base"),
     STRING(kube_priority_class, kube.priority_class, NULL, "PriorityClass of pods"),
     INT(kube_uid_first, kube.uid_first, "1000000", 1000, 4000000000, "first user id of sandboxes in pods; no other program may use these ids on any node"),
     INT(kube_uid_count, kube.uid_count, "20000", 2, 100000000, "how many user ids; two for each sandbox"),

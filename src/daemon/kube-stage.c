@@ -2,6 +2,7 @@
 #include "daemon/kube-stage.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/random.h"
 #include "base/strbuf.h"
 #include "config/config.h"
 #include "kube/access.h"
@@ -41,6 +43,7 @@ static struct kube_ceiling make_ceiling(const struct config *c)
         .networks = copy_list(c->network_cidrs),
         .link_image = copy_text(k->link_image),
         .priority_class = copy_text(k->priority_class),
+        .lease_namespace = copy_text(k->lease_namespace),
         .direct_port = k->direct_port,
         .direct_from = copy_text(k->direct_from),
         .uid_first = k->uid_first,
@@ -99,9 +102,13 @@ int kube_stage_seal(const struct config *c, const char *state_dir, struct error 
         error_prefix(err, "the cluster");
         return r;
     }
+    /* Of this start of the daemon: a broker that dies does not hold back the one after it. */
+    char holder[24];
+    snprintf(holder, sizeof(holder), "%08x%08x", random_below(UINT32_MAX),
+             random_below(UINT32_MAX));
     _cleanup_json_ json_t *settings =
-        json_pack("{s:o, s:O, s:s, s:s}", "access", kube_access_format(&access), "ceiling", object,
-                  "log_level", c->log_level, "log_format", c->log_format);
+        json_pack("{s:o, s:O, s:s, s:s, s:s}", "access", kube_access_format(&access), "ceiling",
+                  object, "holder", holder, "log_level", c->log_level, "log_format", c->log_format);
     if (c->kube.direct_port) {
         _cleanup_free_ char *key = xasprintf("%s/kube-direct.key", state_dir);
         json_object_set_new(settings, "direct_key", json_string(key));

@@ -27,8 +27,9 @@ struct kube_broker {
     struct list tasks, carriers, queue; /* queue: replies that wait for room */
     size_t n_tasks, n_queued, n_carriers;
     struct kube_watch *watch;
-    struct map *pods;   /* struct known_pod by id */
-    struct map *routes; /* struct route by id; NULL: none is known (kube/route.h) */
+    struct map *pods;         /* struct known_pod by id */
+    struct map *routes;       /* struct route by id; NULL: none is known (kube/route.h) */
+    struct kube_lease *lease; /* NULL: no home is asked for (KUBE_HOLD) */
     bool synced;
     uint32_t epoch; /* proto/kube.h */
 };
@@ -81,6 +82,13 @@ void broker_answer_error(struct kube_broker *b, const struct kube_order *o,
                          const struct error *err);
 /* -errno where the control plane does not read. Takes fd (-1: none). */
 void broker_send(struct kube_broker *b, const struct kube_reply *reply, int fd);
+
+/* Its memory goes with the last of b->n_open. */
+void broker_unref(struct kube_broker *b);
+/* KUBE_HOLD (broker-hold.c). */
+void hold_start(struct kube_broker *b, const struct kube_order *o);
+/* Is this an order that writes for a home which is not held? err says whose it is. */
+bool hold_refuses(const struct kube_broker *b, const struct kube_order *o, struct error *err);
 
 void task_start_create(struct broker_task *t);
 void task_start_delete(struct broker_task *t);

@@ -17,6 +17,7 @@ static const struct {
     const char *verb, *group, *resource, *part;
     bool of_claims; /* needed only where the ceiling has storage classes */
     bool of_direct; /* needed only for the direct carrier */
+    bool of_lease;  /* in the namespace of Leases */
 } rights[] = {
     {"create", "", "namespaces", NULL, false},
     {"get", "", "namespaces", NULL, false},
@@ -39,6 +40,9 @@ static const struct {
     {"create", "", "persistentvolumeclaims", NULL, true},
     {"get", "", "persistentvolumeclaims", NULL, true},
     {"get", "", "pods", "log", .of_direct = true},
+    {"create", "coordination.k8s.io", "leases", NULL, .of_lease = true},
+    {"get", "coordination.k8s.io", "leases", NULL, .of_lease = true},
+    {"patch", "coordination.k8s.io", "leases", NULL, .of_lease = true},
 };
 
 static void ask_right(struct broker_task *t);
@@ -118,11 +122,12 @@ static void ask_right(struct broker_task *t)
         return;
     }
     size_t i = t->question;
-    _cleanup_json_ json_t *review =
-        json_pack("{s:s, s:s, s:{s:{s:s, s:s, s:s, s:s}}}", "apiVersion", "authorization.k8s.io/v1",
-                  "kind", "SelfSubjectAccessReview", "spec", "resourceAttributes", "verb",
-                  rights[i].verb, "group", rights[i].group, "resource", rights[i].resource,
-                  "subresource", rights[i].part ? rights[i].part : "");
+    _cleanup_json_ json_t *review = json_pack(
+        "{s:s, s:s, s:{s:{s:s, s:s, s:s, s:s, s:s}}}", "apiVersion", "authorization.k8s.io/v1",
+        "kind", "SelfSubjectAccessReview", "spec", "resourceAttributes", "verb", rights[i].verb,
+        "group", rights[i].group, "resource", rights[i].resource, "subresource",
+        rights[i].part ? rights[i].part : "", "namespace",
+        rights[i].of_lease ? ceiling->lease_namespace : "");
     task_call(t, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review,
               on_right);
 }

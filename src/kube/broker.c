@@ -18,6 +18,7 @@
 #include "base/strbuf.h"
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
+#include "kube/lease.h"
 #include "kube/manifest.h"
 #include "kube/pod.h"
 #include "kube/query.h"
@@ -125,13 +126,18 @@ enum error_code broker_error_code(enum kube_outcome outcome)
     }
 }
 
+void broker_unref(struct kube_broker *b)
+{
+    if (--b->n_open == 0)
+        free(b);
+}
+
 static void on_task_closed(void *data)
 {
     struct broker_task *t = data;
     struct kube_broker *b = t->broker;
     free(t);
-    if (--b->n_open == 0)
-        free(b);
+    broker_unref(b);
 }
 
 static void task_free(struct broker_task *t)
@@ -446,7 +452,13 @@ static void take_order(struct kube_broker *b, const struct kube_order *o)
         broker_answer_error(b, o, &err);
         return;
     }
+    if (hold_refuses(b, o, &err)) {
+        broker_answer_error(b, o, &err);
+        return;
+    }
     switch (o->op) {
+    case KUBE_HOLD:
+        return hold_start(b, o);
     case KUBE_PROBE:
         return start_task(b, o, task_start_probe);
     case KUBE_CREATE:
@@ -504,8 +516,7 @@ static void on_poll_closed(uv_handle_t *h)
 {
     struct kube_broker *b = h->data;
     fd_close(&b->o.sock);
-    if (--b->n_open == 0)
-        free(b);
+    broker_unref(b);
 }
 
 static void tell_end(void *data)
@@ -513,8 +524,7 @@ static void tell_end(void *data)
     struct kube_broker *b = data;
     if (!b->freed && b->o.on_end)
         b->o.on_end(b->o.data);
-    if (--b->n_open == 0)
-        free(b);
+    broker_unref(b);
 }
 
 /* on_end runs in a later turn of the loop, because it frees the broker, which the caller of this
@@ -526,7 +536,10 @@ static void broker_end(struct kube_broker *b)
     b->ending = true;
     b->n_open++;
     uv_poll_stop(&b->poll);
-    loop_defer(b->o.loop, tell_end, b);
+    if (b->lease)
+        kube_lease_release(steal_ptr(b->lease), tell_end, b);
+    else
+        loop_defer(b->o.loop, tell_end, b);
 }
 
 struct kube_broker *kube_broker_new(const struct kube_broker_options *options)
@@ -559,6 +572,7 @@ void kube_broker_free(struct kube_broker *b)
     list_for_each_safe(t, &b->tasks, struct broker_task, node)
         task_free(t);
     carriers_end(b);
+    kube_lease_free(steal_ptr(b->lease));
     for (struct known_pod *p; (p = map_next(b->pods, &cursor));)
         known_pod_free(p);
     map_free(b->pods);

@@ -19,6 +19,7 @@ struct kube_broker_options {
     uv_loop_t *loop;
     struct kube_client *client;         /* borrowed */
     const struct kube_ceiling *ceiling; /* borrowed */
+    const char *holder;                 /* whose Leases are ours; borrowed */
     /* Of the direct carrier, borrowed; NULL: every stream goes by exec. */
     const struct kube_identity *identity;
     int sock; /* SEQPACKET, taken; the control plane's other end */

@@ -29,6 +29,7 @@ static const struct {
     {"networks", AS_LIST, offsetof(struct kube_ceiling, networks)},
     {"link_image", AS_TEXT, offsetof(struct kube_ceiling, link_image)},
     {"priority_class", AS_TEXT, offsetof(struct kube_ceiling, priority_class)},
+    {"lease_namespace", AS_TEXT, offsetof(struct kube_ceiling, lease_namespace)},
     {"uid_first", AS_NUMBER, offsetof(struct kube_ceiling, uid_first)},
     {"uid_count", AS_NUMBER, offsetof(struct kube_ceiling, uid_count)},
     {"orphan_s", AS_NUMBER, offsetof(struct kube_ceiling, orphan_s)},
@@ -147,6 +148,9 @@ static int check_whole(const struct kube_ceiling *c, struct error *err)
         return error_set(err, ERROR_INVALID, 0,
                          "the home has at most %d lower-case letters, digits and '-'",
                          KUBE_NAME_SIZE - 1);
+    if (!kube_label_is_valid(c->lease_namespace, 63))
+        return error_set(err, ERROR_INVALID, 0, "'%.80s' is no namespace for Leases",
+                         c->lease_namespace);
     if (!c->link_image || !*c->link_image)
         return error_set(err, ERROR_INVALID, 0, "no image for the link is named");
     if (c->uid_first < 1000 || c->uid_count < 2 || c->uid_first > UINT32_MAX - c->uid_count)
@@ -169,6 +173,8 @@ int kube_ceiling_parse(struct kube_ceiling *ret, const json_t *object, struct er
     int r = 0;
     for (size_t i = 0; r >= 0 && i < ELEMENTS(members); i++)
         r = parse_member(&c, i, object, err);
+    if (r >= 0 && !c.lease_namespace)
+        c.lease_namespace = xstrdup(KUBE_LEASE_NAMESPACE);
     r = r < 0 ? r : parse_networks(&c, err);
     r = r < 0 ? r : check_whole(&c, err);
     if (r < 0)

@@ -9,6 +9,8 @@
 
 #include "proto/net.h"
 
+#define KUBE_LEASE_NAMESPACE "mas-sandbox" /* where none is named */
+
 struct error;
 struct kube_order;
 
@@ -22,6 +24,7 @@ struct kube_ceiling {
     char **storage_classes; /* of claims; NULL: no claims */
     char *link_image;       /* of the containers that are ours */
     char *priority_class;   /* NULL */
+    char *lease_namespace;  /* where the Leases of homes are */
     uint32_t uid_first, uid_count; /* user ids of sandboxes: two each */
     uint32_t orphan_s; /* a pod that no control plane reached for so long ends; 0: it does not */
     uint32_t cpu_millicores;

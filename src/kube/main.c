@@ -81,6 +81,7 @@ static void serve_socket(struct program *p, int sock)
     struct kube_broker_options options = {.loop = &p->loop,
                                           .client = p->client,
                                           .ceiling = &p->settings.ceiling,
+                                          .holder = p->settings.holder,
                                           .identity = p->identity.context ? &p->identity : NULL,
                                           .sock = sock,
                                           .on_end = on_broker_end,

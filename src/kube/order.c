@@ -10,7 +10,7 @@
 
 #define OP(op)     (1u << KUBE_##op)
 #define EVERY_OP   (~0u)
-#define NAMES_ONE  (~(OP(PROBE) | OP(LIST)))
+#define NAMES_ONE  (~(OP(PROBE) | OP(LIST) | OP(HOLD)))
 #define OF(member) offsetof(struct kube_order, member), sizeof(((struct kube_order *)0)->member)
 
 static_assert(_KUBE_OP_MAX <= 32, "a bit for every operation");
@@ -26,7 +26,7 @@ static const struct {
     {OF(tag), EVERY_OP},
     {OF(epoch), EVERY_OP},
     {OF(id), NAMES_ONE},
-    {OF(home), OP(CREATE) | OP(TAKE) | OP(PROVE)},
+    {OF(home), OP(CREATE) | OP(TAKE) | OP(PROVE) | OP(HOLD)},
     {OF(nonce), OP(CREATE) | OP(PROVE)},
     {OF(generation), OP(CREATE) | OP(MARK)},
     {OF(owner), OP(CREATE) | OP(MARK)},
@@ -153,6 +153,8 @@ bool kube_order_is_valid(const struct kube_order *o)
         !is_label_value(o->spec_hash, sizeof(o->spec_hash)) ||
         strnlen(o->spec, sizeof(o->spec)) == sizeof(o->spec))
         return false;
+    if (o->op == KUBE_HOLD)
+        return !o->home[0] || kube_label_is_valid(o->home, KUBE_NAME_SIZE - 1);
     bool names_one = NAMES_ONE & 1u << o->op;
     unsigned suffix = o->op == KUBE_PROVE ? sizeof(KUBE_CALLER_SUFFIX) - 1 : 0;
     if (names_one && !kube_label_is_valid(o->id, KUBE_ID_SIZE - 1 - suffix))

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/settings.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/members.h"
+#include "base/random.h"
+#include "proto/kube.h"
+
+#define HOST_SIZE 64
 
 static const struct member settings_members[] = {
     {"access", MEMBER_OR_OTHER, NULL, NULL},
@@ -16,6 +23,7 @@ static const struct member settings_members[] = {
     {"exec_plugins", 0, NULL, NULL},
     {"ceiling", MEMBER_OR_OTHER, NULL, NULL},
     {"direct_key", 0, NULL, NULL},
+    {"holder", 0, NULL, NULL},
     {"relay", 0, NULL, NULL},
     {"log_level", 0, NULL, NULL},
     {"log_format", 0, NULL, NULL},
@@ -52,6 +60,22 @@ static int load_direct(struct kube_settings *s, const json_t *o, struct error *e
     return r;
 }
 
+static int load_holder(struct kube_settings *s, const json_t *o, struct error *err)
+{
+    char host[HOST_SIZE] = "", made[24];
+    const char *number = made;
+    snprintf(made, sizeof(made), "%08x%08x", random_below(UINT32_MAX), random_below(UINT32_MAX));
+    int r = json_member_string(o, "holder", &number, err);
+    if (r >= 0 && !kube_label_is_valid(number, HOST_SIZE - 1))
+        return error_set(err, ERROR_INVALID, 0, "holder: letters, digits and '-'");
+    gethostname(host, sizeof(host) - 1);
+    for (char *p = host; *p; p++)
+        if (!isalnum((unsigned char)*p) && *p != '.')
+            *p = '-';
+    s->holder = xasprintf("%s-%s", host, number);
+    return r;
+}
+
 static int load_log(struct kube_settings *s, const json_t *o, struct error *err)
 {
     const char *level = "info", *format = "text";
@@ -70,14 +94,15 @@ void kube_settings_done(struct kube_settings *s)
     kube_access_done(&s->access);
     kube_ceiling_done(&s->ceiling);
     free(s->direct_key);
+    free(s->holder);
     free(s->relay);
 }
 
 /* Whatever else is named would have no effect. */
 static int load_relay(struct kube_settings *s, const json_t *o, struct error *err)
 {
-    static const char *const others[] = {"access",       "kubeconfig", "context",
-                                         "exec_plugins", "ceiling",    "direct_key"};
+    static const char *const others[] = {"access",  "kubeconfig", "context", "exec_plugins",
+                                         "ceiling", "direct_key", "holder"};
     const char *path = NULL;
     int r = json_member_string(o, "relay", &path, err);
     for (size_t i = 0; r >= 0 && path && i < ELEMENTS(others); i++)
@@ -105,6 +130,7 @@ int kube_settings_parse(struct kube_settings *ret, const char *text, size_t len,
         r = error_set(err, ERROR_INVALID, 0, "ceiling: it is missing: nothing would be allowed");
     r = r < 0 ? r : error_within(err, kube_ceiling_parse(&s.ceiling, ceiling, err), "ceiling");
     r = r < 0 ? r : load_direct(&s, o, err);
+    r = r < 0 ? r : load_holder(&s, o, err);
     r = r < 0 ? r : load_access(&s, o, err);
     if (r < 0)
         kube_settings_done(&s);

@@ -29,6 +29,7 @@
 #define KUBE_QUANTITY_MAX  (1ull << 50)
 #define KUBE_CALLER_SUFFIX "-c"
 #define KUBE_GENERATIONS   (1u << 31) /* the first that is none */
+#define KUBE_REASON_OTHER  "other"
 #define KUBE_SLOT_ANY      UINT32_MAX /* the broker takes user ids that no other pod has */
 
 /* What names a sandbox of another home than the broker's, or of none, touches nothing. */
@@ -50,6 +51,9 @@ enum kube_op {
     KUBE_PROVE, /* does the cluster enforce network policies: shown by two pods, of which the one
                    with this id stays, as the witness, and the other has KUBE_CALLER_SUFFIX. The
                    answer's message is the witness's address */
+    KUBE_HOLD,  /* home is to be this control plane's alone: KUBE_HELD says whether it is, and when
+                   that changes. Meanwhile nothing is written for it. Without a home, what is held
+                   is given back before the answer */
     _KUBE_OP_MAX,
 };
 
@@ -126,6 +130,8 @@ enum kube_reply_kind {
     KUBE_TOLD,         /* of itself */
     KUBE_BEGUN,        /* a broker has begun; the orders before are to be sent to it again */
     KUBE_OFFERED,      /* of a probe: phase is an enum kube_offer, message its text */
+    KUBE_HELD,         /* of KUBE_HOLD: error 0, or why not; the reason is KUBE_REASON_OTHER where
+                          another control plane has the home */
     _KUBE_REPLY_KIND_MAX,
 };
 

@@ -19,7 +19,8 @@ enter()
 cluster = Cluster()
 cluster.start()
 SPACES = "/api/v1/namespaces"
-ROLE = COLLECTIONS["ClusterRole"] + "/mas-kube"
+ROLE, OWN_ROLE = COLLECTIONS["ClusterRole"] + "/mas-kube", COLLECTIONS["Role"] + "/mas-kube"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/mas-sandbox/leases"
 GUARD = COLLECTIONS["ConfigMap"] + "/mas-kube"
 MERGE = "application/merge-patch+json"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces"
@@ -325,6 +326,102 @@ def race():
             one.do(order(DELETE, name))
 
 
+# --- one control plane at a time
+
+def holder_of(home, instance="test"):
+    lease = cluster.get(f"{LEASES}/{instance}.{home}")
+    return lease["spec"].get("holderIdentity", "")
+
+
+@case("one broker at a time has a home: another waits, says whose it is, and writes nothing")
+def lease():
+    with broker(holder="first") as one, broker(holder="second") as two, broker(ceiling={"home": "there"}) as three:
+        equal(one.hold("here").error, 0, "nothing stands in its way")
+        check(holder_of("here").endswith("-first"), holder_of("here"))
+        one.do(order(CREATE, "ours", home="here"))
+        before = cluster.get(pods_of("sbx-ours") + "/sandbox")["metadata"]["resourceVersion"]
+        r = two.hold("here")
+        check(r.error == UNAVAILABLE and r.reason == b"other" and holder_of("here") in r.text, r)
+        for o in (order(CREATE, "late", home="here"), order(DELETE, "ours"), order(TAKE, "ours", home="here"),
+                  order(MARK, "ours", last_exec_s=1), order(PROVE, "wall", home="here")):
+            r = two.ask(o)
+            check(r.error == UNAVAILABLE and "does not have the Lease test.here" in r.text, f"{o.op}: {r}")
+        equal(namespaces_left(), ["sbx-ours"], "namespaces")
+        equal(cluster.get(pods_of("sbx-ours") + "/sandbox")["metadata"]["resourceVersion"], before, "the pod was not written to")
+        wait_for(lambda: "ours" in two.list(), "it may look")
+        equal(three.hold("there").error, 0, "another home is another's")
+        equal(one.ask(order(HOLD, home="there")).error, FORBIDDEN, "a broker has one home")
+        one.do(order(HOLD))
+        two.wait_held(lambda r: r.error == 0)
+        check(holder_of("here").endswith("-second"), holder_of("here"))
+        two.do(order(DELETE, "ours"))
+        equal(one.hold("here").reason, b"other", "and now the other way round")
+        cluster.call("PATCH", f"{LEASES}/test.here", {"spec": {"holderIdentity": "by-hand"}}, kind=MERGE)
+        two.wait_held(lambda r: r.error and r.reason == b"other" and "by-hand" in r.text)
+        equal(two.ask(order(CREATE, "late", home="here")).error, UNAVAILABLE, "what was taken from it is not its any more")
+
+
+@case("a broker that stands still loses its home once its time has passed, and notices that")
+def lease_lost():
+    if not FULL:
+        raise Skip("it waits for the time of a Lease; check-kube-full has it")
+    with broker() as one, broker() as two:
+        equal(one.hold("here").error, 0)
+        equal(two.hold("here").reason, b"other")
+        one.process.send_signal(signal.SIGSTOP)
+        tag = one.send(order(CREATE, "late", home="here"))
+        two.wait_held(lambda r: r.error == 0)
+        one.process.send_signal(signal.SIGCONT)
+        equal(one.answer(tag).error, UNAVAILABLE, "an order that waited")
+        one.wait_held(lambda r: r.reason == b"other")
+        equal(namespaces_left(), [], "nothing was made")
+
+
+def daemon():
+    return Daemon("--kube-config", kubeconfig({}, {"token": token}), "--kube-images", "docker.example/base:", "--kube-link-image",
+                  LINK_IMAGE, "--kube-image", IMAGE, "--kube-instance", "pair")
+
+
+def runtime_report(d):
+    return [r for r in d.get("/v1/status").json["runtimes"] if r["name"] == "kube"][0]
+
+
+@case("of two daemons one works; the other waits, says so, refuses creates, and touches nothing until it has the home")
+def pair():
+    one, two = daemon().start(), daemon()
+    try:
+        wait_for(lambda: runtime_report(one)["available"], lambda: f"{runtime_report(one)}\n{one.log_text()}")
+        first = holder_of("pair", "pair")
+        two.start()
+        wait_for(lambda: "another control plane" in runtime_report(two)["why"], lambda: f"{runtime_report(two)}\n{two.log_text()}")
+        equal(runtime_report(two)["available"], False, runtime_report(two))
+        check(first in runtime_report(two)["why"] and "this one waits" in two.log_text(), two.log_text())
+        a = two.post("/v1/sandboxes", {"runtime": "kube", "accept_weaker": ["network"]})
+        check(a.status == 503 and "another control plane" in a.json["error"]["message"], a)
+        equal(two.post("/v1/sandboxes", {}).status, 201, "its other runtimes work")
+        doctor = subprocess.run([SBX, "doctor", "-addr", f"http://127.0.0.1:{two.port}"], capture_output=True, text=True)
+        check("another control plane" in doctor.stdout, doctor)
+        if FULL:
+            one.process.send_signal(signal.SIGKILL)
+            one.process.wait()
+        labels = {"app.kubernetes.io/managed-by": "mas-sandbox", "mas-sandbox/instance": "pair", "mas-sandbox/id": "stranger"}
+        if FULL:
+            cluster.make(SPACES, {"metadata": {"name": "sbx-stranger", "labels": labels, "annotations": {"mas-sandbox/home": "pair"}}})
+            equal(holder_of("pair", "pair"), first, "the home of a daemon that was killed is its own for a while")
+            wait_for(lambda: not cluster.get(f"{SPACES}/sbx-stranger"), lambda: two.log_text())
+            check(holder_of("pair", "pair") != first, "it was deleted by a daemon without the home")
+        else:
+            equal(one.stop(), 0, one.log_text())
+        wait_for(lambda: runtime_report(two)["available"], lambda: f"{runtime_report(two)}\n{two.log_text()}")
+        check(holder_of("pair", "pair") not in ("", first), holder_of("pair", "pair"))
+    finally:
+        for d in (one, two):
+            if d.process and d.process.poll() is None:
+                d.stop()
+    if not FULL:
+        equal(holder_of("pair", "pair"), "", "it is given back at the end")
+
+
 # --- rights
 
 def without_right(role, group, resource, verb):
@@ -342,12 +439,13 @@ def may(group, resource, verb):
     name, _, part = resource.partition("/")
     r = as_broker("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": {"group": group, "resource": name, "subresource": part, "verb": verb}}})
+        "spec": {"resourceAttributes": {"group": group, "resource": name, "subresource": part, "verb": verb,
+                                        "namespace": "mas-sandbox" if name == "leases" else ""}}})
     return r.json["status"]["allowed"]
 
 
-def put_rules(rules, group, resource, verb, allowed):
-    equal(cluster.call("PATCH", ROLE, {"rules": rules}, kind=MERGE).status, 200, "the role")
+def put_rules(path, rules, group, resource, verb, allowed):
+    equal(cluster.call("PATCH", path, {"rules": rules}, kind=MERGE).status, 200, "the role")
     wait_for(lambda: may(group, resource, verb) == allowed, f"{verb} {resource} is allowed: {allowed}")
 
 
@@ -359,11 +457,16 @@ def missed(resource, verb, number):
     def expect(r, error, what):
         if r.error != error:
             wrong.append(f"{what}: {r}")
-    with broker() as b:
+    with broker(ceiling={"home": name} if resource == "leases" else {}) as b:
         r = b.ask(order(PROBE))
         if r.error:
             check(f"{verb} {resource}" in re.split(r"no right to: |, ", r.text), f"the probe names {verb} {resource}: {r}")
             wrong.append("probe")
+        if resource == "leases":
+            expect(b.hold(name), 0, "hold")
+            b.connect()  # the one before gives it back, and this one takes it
+            expect(b.hold(name), 0, "hold again")
+            return wrong
         if resource == "pods" and verb in ("list", "watch"):
             # No order waits for the watch: the log says that it fails.
             def heard():
@@ -396,20 +499,21 @@ def missed(resource, verb, number):
 
 @case("every right of the shipped role is used and asked for, and missed when it is taken away")
 def rights():
-    role = cluster.get(ROLE)
-    all_rights = [(group, resource, verb) for rule in role["rules"] for group in rule["apiGroups"]
-                  for resource in rule["resources"] for verb in rule["verbs"]]
-    check(len(all_rights) >= 17, all_rights)
+    roles = [(path, cluster.get(path)) for path in (ROLE, OWN_ROLE)]
+    all_rights = [(path, role, group, resource, verb) for path, role in roles for rule in role["rules"]
+                  for group in rule["apiGroups"] for resource in rule["resources"] for verb in rule["verbs"]]
+    check(len(all_rights) >= 20, all_rights)
+    equal(missed("leases", "get", 97), [], "with all rights")
     equal(missed("resourcequotas", "list", 98), [], "with all rights")
     equal(missed("runtimeclasses", "get", 99), [], "with all rights")
-    for number, (group, resource, verb) in enumerate(all_rights):
-        put_rules(without_right(role, group, resource, verb), group, resource, verb, False)
+    for number, (path, role, group, resource, verb) in enumerate(all_rights):
+        put_rules(path, without_right(role, group, resource, verb), group, resource, verb, False)
         try:
             wrong = missed(resource, verb, number)
             check("probe" in wrong, f"the probe misses {verb} {resource}: {wrong}")
             check(len(wrong) > 1, f"no order fails without {verb} {resource}")
         finally:
-            put_rules(role["rules"], group, resource, verb, True)
+            put_rules(path, role["rules"], group, resource, verb, True)
 
 
 # --- a credential or a control plane that was taken over
@@ -553,6 +657,10 @@ def credential():
         for path in ("/api/v1/secrets", "/api/v1/nodes", "/api/v1/configmaps", pods_of("sbx-victim") + "/sandbox/log"):
             equal(as_broker("GET", path).status, 403, path)
         equal(as_broker("DELETE", f"{SPACES}/kube-system?dryRun=All").status, 403, "another namespace")
+        cluster.make(LEASES, {"metadata": {"name": "others"}, "spec": {"holderIdentity": "x", "leaseDurationSeconds": 9}})
+        for path in (LEASES + "/others", LEASES.replace("mas-sandbox", "kube-system") + "/kube-scheduler"):
+            equal(as_broker("PATCH", path + "?dryRun=All", {"spec": {"holderIdentity": "y"}}, kind=MERGE).status, 403, path)
+        cluster.call("DELETE", LEASES + "/others")
         victim = pods_of("sbx-victim") + "/sandbox"
         marks = {"metadata": {"labels": {"sbx.state": "ready"}, "annotations": {"sbx.last_exec_at": "1", "mas-sandbox/home": "x"}}}
         for path in (f"{SPACES}/sbx-victim", victim):

@@ -17,6 +17,7 @@
 #include "runtime/kube/rebuild.h"
 
 #define LIST_AGAIN_MS  500
+#define GIVE_BACK_MS   5000
 #define PROBE_AGAIN_MS 10000
 #define READS_PER_TURN 64
 
@@ -53,6 +54,11 @@ struct cluster {
     bool list_again; /* the list that is under way came too early for some holders */
     bool listed;     /* all sandboxes were listed by this broker: an unknown one is a stranger */
     bool closed;
+    bool held;           /* the home is this control plane's: orders go out */
+    char lease_why[256]; /* where it is not, and that is known; "" */
+    struct loop_timer leave_timer;
+    void (*on_left)(void *data);
+    void *left_data;
     uint32_t cgroup; /* 0: no pod has found one yet */
 };
 
@@ -62,20 +68,26 @@ static void cluster_probe(void *data);
 
 /* --- sending */
 
+/* What goes out before an epoch is known is for any broker; only a probe may, which does nothing.
+ * All others wait for the home. */
+static bool is_due(const struct cluster *c, const struct pending_order *p)
+{
+    return p->unsent &&
+           (p->order.op == KUBE_PROBE || (c->epoch && (c->held || p->order.op == KUBE_HOLD)));
+}
+
 static void cluster_poll(struct cluster *c)
 {
     bool waits = false;
     list_for_each(p, &c->pending, struct pending_order, node)
-        waits |= p->unsent;
+        waits |= is_due(c, p);
     uv_poll_start(&c->poll, UV_READABLE | (waits && c->epoch ? UV_WRITABLE : 0), on_cluster_ready);
 }
 
-/* What goes out before an epoch is known is for any broker; only a probe may, which does nothing.
- */
 static void cluster_flush(struct cluster *c)
 {
     list_for_each(p, &c->pending, struct pending_order, node) {
-        if (!p->unsent || (!c->epoch && p->order.op != KUBE_PROBE))
+        if (!is_due(c, p))
             continue;
         p->order.epoch = c->epoch;
         if (fd_send_msg(c->o.sock, &p->order, sizeof(p->order), NULL, 0) < 0)
@@ -311,11 +323,92 @@ const struct proof_report *cluster_proven(const struct cluster *c)
     return proof_report(c->proof);
 }
 
+/* --- whose the home is */
+
+static void on_hold_answered(void *data, const struct kube_reply *reply, int fd)
+{
+    struct cluster *c = data;
+    fd_close(&fd);
+    if (!reply->error)
+        return;
+    /* Such is a broker that stands alone and is older than this daemon. */
+    snprintf(c->lease_why, sizeof(c->lease_why), "its broker gives no Lease: %.200s",
+             reply->message);
+    log_warn("%s", c->lease_why);
+}
+
+static void cluster_hold_home(struct cluster *c)
+{
+    struct kube_order order = {.op = KUBE_HOLD};
+    snprintf(order.home, sizeof(order.home), "%s", c->o.home);
+    cluster_send(c, &order, on_hold_answered, c);
+}
+
+/* What another control plane made of this home meanwhile is no stranger: it is read, as at the
+ * beginning. */
+static void on_held(struct cluster *c, const struct kube_reply *r)
+{
+    bool held = !r->error;
+    if (held != c->held || strcmp(r->message, c->lease_why) != 0)
+        log_info("the home is %s home=%s%s%s", held ? "this control plane's" : "not to be had",
+                 c->o.home, held ? "" : ": ", r->message);
+    if (strcmp(r->reason, KUBE_REASON_OTHER) == 0)
+        c->rebuilt = false;
+    snprintf(c->lease_why, sizeof(c->lease_why), "%.255s", r->message);
+    c->listed &= held;
+    bool begins = held && !c->held;
+    c->held = held;
+    if (begins)
+        cluster_list(c);
+}
+
+bool cluster_is_held(const struct cluster *c)
+{
+    return c->held;
+}
+
+const char *cluster_why_not_held(const struct cluster *c)
+{
+    return c->lease_why;
+}
+
+static void cluster_left(void *data)
+{
+    struct cluster *c = data;
+    loop_timer_stop(&c->leave_timer);
+    void (*cb)(void *data) = c->on_left;
+    c->on_left = NULL;
+    if (cb)
+        cb(c->left_data);
+}
+
+static void on_given_back(void *data, const struct kube_reply *reply, int fd)
+{
+    (void)reply;
+    fd_close(&fd);
+    cluster_left(data);
+}
+
+static void on_proof_ended(void *data)
+{
+    struct cluster *c = data;
+    loop_timer_start(&c->leave_timer, GIVE_BACK_MS); /* a broker that is dead gives nothing back */
+    cluster_send(c, &(struct kube_order){.op = KUBE_HOLD}, on_given_back, c);
+}
+
 void cluster_leave(struct cluster *c, void (*cb)(void *data), void *data)
 {
-    if (c)
-        proof_end(c->proof, cb, data);
-    else if (cb)
+    if (c && c->held && !cb) {
+        proof_end(c->proof, NULL, NULL);
+        return;
+    }
+    if (c && c->held) {
+        c->on_left = cb;
+        c->left_data = data;
+        proof_end(c->proof, on_proof_ended, c);
+        return;
+    }
+    if (cb)
         cb(data);
 }
 
@@ -336,7 +429,8 @@ static void on_other_broker(struct cluster *c, uint32_t epoch)
     size_t cursor = 0;
     bool first = !c->epoch;
     c->epoch = epoch;
-    c->listed = false;
+    c->listed = c->held = false;
+    c->lease_why[0] = 0;
     for (struct holder *h; (h = map_next(c->holders, &cursor));)
         h->listed = (struct kube_reply){0};
     rebuild_drop(c->rebuild);
@@ -344,6 +438,7 @@ static void on_other_broker(struct cluster *c, uint32_t epoch)
         p->unsent = true;
     if (!first)
         log_info("another broker has begun; orders that are not answered go to it");
+    cluster_hold_home(c);
     cluster_list(c);
     cluster_flush(c);
 }
@@ -370,6 +465,8 @@ static void on_reply(struct cluster *c, struct kube_reply *r, int fd)
         on_listed_one(c, r);
     else if (r->kind == KUBE_OFFERED)
         on_offered(c, r);
+    else if (r->kind == KUBE_HELD)
+        on_held(c, r);
     struct pending_order *p = r->kind == KUBE_ANSWERED ? find_pending(c, r->tag) : NULL;
     if (!p) {
         fd_close(&fd);
@@ -421,7 +518,8 @@ struct cluster *cluster_new(const struct cluster_options *options)
         abort(); /* it is a socket */
     loop_timer_init(&c->list_timer, options->loop, cluster_list, c);
     loop_timer_init(&c->probe_timer, options->loop, cluster_probe, c);
-    c->n_open = 4;
+    loop_timer_init(&c->leave_timer, options->loop, cluster_left, c);
+    c->n_open = 5;
     c->rebuild = rebuild_new(c);
     c->proof = proof_new(c);
     return c;
@@ -464,6 +562,7 @@ void cluster_close(struct cluster *c)
     uv_close((uv_handle_t *)&c->poll, on_poll_closed);
     loop_timer_close(&c->list_timer, on_part_closed, c);
     loop_timer_close(&c->probe_timer, on_part_closed, c);
+    loop_timer_close(&c->leave_timer, on_part_closed, c);
     proof_close(steal_ptr(c->proof), on_part_closed, c);
 }
 

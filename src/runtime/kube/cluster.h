@@ -10,7 +10,9 @@
  * One that says that it belonged to one call of a control plane that died is deleted, and so is
  * what appears later, which is of a create that was given up. A pod of the first list that cannot
  * be read, or believed, is left as it is. So all holders must be there before cluster_start().
- * Sandboxes of another home are another control plane's. */
+ * Sandboxes of another home are another control plane's. Of several control planes of the same home
+ * one has it, by a Lease that the broker renews (KUBE_HOLD); the orders of the others are kept
+ * until they have it. */
 #pragma once
 
 #include <stdbool.h>
@@ -96,8 +98,12 @@ void cluster_note_cgroup(struct cluster *c, uint32_t version);
 uint32_t cluster_cgroup(const struct cluster *c);
 /* By which carrier a runner was reached. */
 void cluster_note_carrier(struct cluster *c, const char *carrier);
+/* Is the home this control plane's? While it is not, no order goes out but to look at the cluster.
+ */
+bool cluster_is_held(const struct cluster *c);
+const char *cluster_why_not_held(const struct cluster *c); /* "": it is, or that is not known yet */
 /* And whether its network policies count (runtime/kube/proof.h). */
 const struct proof_report *cluster_proven(const struct cluster *c);
-/* Deletes what this control plane has in the cluster besides sandboxes, at its end. As proof_end();
- * c may be NULL. */
+/* Deletes what this control plane has in the cluster besides sandboxes, at its end, as proof_end();
+ * where there is a cb, the home is given back, too. c may be NULL. */
 void cluster_leave(struct cluster *c, void (*cb)(void *data), void *data);

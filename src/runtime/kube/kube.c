@@ -245,9 +245,10 @@ static void on_adoption_late(struct runtime_instance *in)
 {
     in->overdue = true;
     log_warn("a pod is not taken over yet, and is waited for id=%s: %s", in->id,
-             in->problem[0]            ? in->problem
-             : in->step == POD_FINDING ? "the cluster has not listed its sandboxes"
-                                       : "its runner does not answer");
+             in->problem[0]                       ? in->problem
+             : *cluster_why_not_held(in->cluster) ? cluster_why_not_held(in->cluster)
+             : in->step == POD_FINDING            ? "the cluster has not listed its sandboxes"
+                                                  : "its runner does not answer");
     loop_timer_start(&in->late, cluster_options(in->cluster)->start_ms);
 }
 
@@ -769,6 +770,9 @@ static int kube_check(const struct runtime_ops *ops, const struct runtime_host *
         return e;
     if (r->known && !r->available)
         return error_set(err, ERROR_UNAVAILABLE, 0, "runtime '%s': %s", ops->name, r->why);
+    if (*cluster_why_not_held(host->cluster))
+        return error_set(err, ERROR_UNAVAILABLE, 0, "runtime '%s': %s", ops->name,
+                         cluster_why_not_held(host->cluster));
     if (!cluster_is_rebuilt(host->cluster))
         return error_set(err, ERROR_UNAVAILABLE, 0,
                          "runtime '%s': the sandboxes that the cluster has are not known yet",
@@ -842,12 +846,14 @@ static void kube_probe(const struct runtime_ops *ops, const struct runtime_host 
         return;
     }
     const struct cluster_report *r = cluster_probed(host->cluster);
-    ret->available = r->available;
+    const char *lease_why = cluster_why_not_held(host->cluster);
+    ret->available = r->available && cluster_is_held(host->cluster);
     snprintf(ret->version, sizeof(ret->version), "%s", r->version);
     const struct proof_report *proof = cluster_proven(host->cluster);
     snprintf(ret->why, sizeof(ret->why), "%s",
-             !r->known       ? "its broker has not answered yet"
-             : !r->available ? r->why
+             !r->known         ? "its broker has not answered yet"
+             : !r->available   ? r->why
+             : !ret->available ? (*lease_why ? lease_why : "its Lease is being asked for")
              : proof->state == PROOF_PENDING
                  ? "whether network policies are enforced is being tried"
                  : proof->why);

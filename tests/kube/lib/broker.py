@@ -17,8 +17,8 @@ from masd import BUILD, PATIENCE_S, check, equal, wait_for
 
 PROGRAM = os.path.join(BUILD, "mas-kube")
 MIB = 1 << 20
-PROBE, CREATE, DELETE, LIST, CONNECT, TAKE, MARK, READ, PROVE = range(1, 10)
-ANSWERED, LISTED, TOLD, BEGUN, OFFERED = range(1, 6)
+PROBE, CREATE, DELETE, LIST, CONNECT, TAKE, MARK, READ, PROVE, HOLD = range(1, 11)
+ANSWERED, LISTED, TOLD, BEGUN, OFFERED, HELD = range(1, 7)
 WRITABLE_ROOT, POOL_MEMBER, OWN_USERS = 1, 2, 4
 MEMORY, NODE, CLAIM = range(3)
 NONE, PENDING, RUNNING, ENDING, ENDED = range(5)
@@ -107,7 +107,7 @@ class Broker:
         self.env = dict(os.environ, **(env or {}))
         self.process = self.sock = None
         self.tags = itertools.count(1)
-        self.told, self.answers, self.listed = [], {}, {}
+        self.told, self.answers, self.listed, self.held = [], {}, {}, None
 
     def __enter__(self):
         path = write(os.path.join(self.dir, "settings.json"), json.dumps(self.settings), 0o600)
@@ -121,7 +121,7 @@ class Broker:
         """As a control plane that comes, or comes again: what was told to the one before is of no use to it."""
         if self.sock:
             self.sock.close()
-        self.told, self.answers, self.listed = [], {}, {}
+        self.told, self.answers, self.listed, self.held = [], {}, {}, None
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
         def connected():
@@ -152,6 +152,8 @@ class Broker:
             self.told.append(reply)
         elif reply.kind == BEGUN:
             self.epoch = reply.epoch
+        elif reply.kind == HELD:
+            self.held = reply
         elif reply.kind in (LISTED, OFFERED):
             self.listed.setdefault(reply.tag, []).append(reply)
         else:
@@ -176,6 +178,18 @@ class Broker:
         r = self.ask(o)
         equal(r.error, 0, f"{r}\n{self.log()}")
         return r
+
+    def hold(self, home):
+        """Asks for the home; returns what is said of it first."""
+        self.held = None
+        self.do(order(HOLD, home=home))
+        return self.wait_held(lambda r: True)
+
+    def wait_held(self, fits):
+        end = time.monotonic() + PATIENCE_S
+        while not (self.held and fits(self.held)):
+            check(self.take(0.2) or time.monotonic() < end, f"the Lease: {self.held}: {self.log()}")
+        return self.held
 
     def list(self):
         """Ids to what is known of them, once the broker knows."""

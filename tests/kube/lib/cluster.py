@@ -221,6 +221,8 @@ COLLECTIONS = {
     "ConfigMap": "/api/v1/namespaces/mas-sandbox/configmaps",
     "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/mas-sandbox/networkpolicies",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/mas-sandbox/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/mas-sandbox/rolebindings",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "Service": "/api/v1/namespaces/mas-sandbox/services",
     "StatefulSet": "/apis/apps/v1/namespaces/mas-sandbox/statefulsets",
