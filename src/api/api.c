@@ -322,8 +322,11 @@ static void call_handler(struct api_request *req)
     struct manager *manager = req->services->manager;
     manager_set_actor(manager, req->who->key);
     req->err = &err;
-    if (req->route->handle(req) < 0)
+    if (req->route->handle(req) < 0) {
+        if (!error_is_set(&err)) /* or it would be answered as a success */
+            error_set(&err, ERROR_INTERNAL, 0, "the request failed without a reason");
         api_fail(req, &err);
+    }
     manager_set_actor(manager, NULL);
 }
 

@@ -138,10 +138,12 @@ static int refuse_use(struct approval *a, const struct error *why, struct error 
                      a->session_left ? " does not cover this call" : " is void now", why->message);
 }
 
-/* Version 0.1 did not say where the paths of a call lead: what it asked about is no call of now. */
+/* Version 0.1 did not say where the paths of a call lead: what it asked about is no call of now.
+ * Subjects that are no commands, such as a wider network, say it in no version. */
 static bool is_of_version_0_1(const struct approval *a, const json_t *subject)
 {
-    return json_object_get(subject, "leads_to") && !json_object_get(a->subject, "leads_to");
+    return json_object_get(subject, "leads_to") && !json_object_get(a->subject, "leads_to") &&
+           json_object_get(a->subject, "argv");
 }
 
 static int check_use(struct approval *a, const json_t *subject, const struct approval_need *need,

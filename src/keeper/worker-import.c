@@ -22,8 +22,13 @@ static int claim_upload(struct worker *w, uint64_t whole, uint64_t bytes, uint64
                         struct error *err)
 {
     bool slow = clock_mono_ms() > w->deadline_ms;
+    if (whole && bytes == whole) { /* nothing more is expected; what comes claims its own */
+        worker_claim_left(w, 0);
+        return 0;
+    }
     if (bytes >= *claimed) {
-        uint64_t more = bytes < whole && !slow ? whole - bytes : CLAIM_BYTES;
+        uint64_t more =
+            bytes < whole && (!slow || whole - bytes < CLAIM_BYTES) ? whole - bytes : CLAIM_BYTES;
         *claimed = bytes + more;
         return worker_claim(w, more, err);
     }
