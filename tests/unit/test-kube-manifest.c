@@ -278,6 +278,7 @@ static void check_uses(const struct kube_ceiling *c)
     static const unsigned used[_KUBE_OP_MAX] = {
         [KUBE_DELETE] = ID,        [KUBE_CONNECT] = ID, [KUBE_TAKE] = ID | HOME,
         [KUBE_MARK] = ID | RECORD, [KUBE_READ] = ID,    [KUBE_PROVE] = ID | HOME | NONCE,
+        [KUBE_HOLD] = HOME,
     };
     for (uint32_t op = KUBE_PROBE; op < _KUBE_OP_MAX; op++) {
         struct kube_order o = {.version = KUBE_VERSION, .op = op, .tag = 5}, mask = {0};
