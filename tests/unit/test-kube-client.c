@@ -473,7 +473,9 @@ static void check_limits(void)
     moved.len = strlen(moved.bytes);
     server.answer = &moved;
     server.way = SERVER_WHOLE;
-    run_call(c, &request, false, &w);
+    /* The connection of the answer before may be used again before its end has arrived. */
+    for (int i = 0; i < 5 && (i == 0 || kube_is_unknown(w.result.outcome)); i++)
+        run_call(c, &request, false, &w);
     ok(w.result.outcome == KUBE_FAILED && w.result.http == 302, "no redirection is followed");
     close_client(c);
     _cleanup_kube_access_ struct kube_access a = access_to(&server);

@@ -89,6 +89,10 @@ static void broker_answer(const struct kube_order *o)
     switch (o->op) {
     case KUBE_PROVE:
         return; /* goes on for as long as the test */
+    case KUBE_HOLD:
+        r.kind = KUBE_HELD;
+        r.message[0] = 0;
+        break;
     case KUBE_LIST:
         broker_list(o->tag);
         r.error = list_fails ? ERROR_UNAVAILABLE : 0;

@@ -63,7 +63,6 @@ static void test_refusals(void)
     } cases[] = {
         {"other", KUBE_SPEC, "another owner"},
         {"ended", "\"owner\":\"ended\"," KUBE_SPEC, "no key of this daemon"},
-        {"", "\"spec\":{\"runtime\":\"kube\",\"network\":{\"allow\":[\"a.example\"]}}", "network"},
         {"", "\"spec\":{\"runtime\":\"kube\",\"cidrs\":[\"10.0.0.0/8\"]}", "by address"},
         {"", "\"spec\":{\"runtime\":\"kube\",\"lent\":[\"10.0.0.1:80\"]}", "by address"},
         {"", "\"spec\":{\"runtime\":\"kube\",\"intercept\":{}}", "intercept"},
