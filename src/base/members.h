@@ -33,7 +33,7 @@ enum member_flags {
     MEMBER_TEXT_MAP = 256,
     MEMBER_BOOL = 512,
     MEMBER_WHOLE = 1024,
-    /* A number or a text, of which its reader knows the unit. */
+    /* A number or a text; its reader knows the unit. */
     MEMBER_DURATION = 2048,
 };
 

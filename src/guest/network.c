@@ -2,7 +2,7 @@
 /* A network by address: the machine's one link, which leads to the router on the host
  * (egress/router.h). It is the runner's network namespace's alone, and has the address and the way
  * out that a link of a sandbox on the host would have; a link that is set up otherwise, or by
- * somebody else in the guest, gets nowhere. */
+ * another process of the guest, gets nowhere. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>

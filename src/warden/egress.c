@@ -341,7 +341,7 @@ static void fill_request(const struct cell *s, enum net_op op, const struct plan
 
 /* A socket that acts in the cell's network, wherever its holder is. That network has to lead
  * nowhere yet, whatever another process said: a link that a sandbox is to have never goes to a
- * network of the host that has a route, of which there may be several, nor to that of another
+ * network of the host that has a route (there may be several), nor to that of another
  * sandbox with a network by address. That of a sandbox without one has no route either, and is not
  * told apart here: a container's network is as the engine's broker or the OCI runtime handed it
  * over, and these see all containers of theirs. */
