@@ -18,10 +18,10 @@ cluster.start()
 for kind, name, text in base_objects():
     cluster.make(COLLECTIONS[kind] + "?fieldValidation=Strict", text, kind="application/yaml")
 # Those whose credential is no service account's have the same rights by their group.
-cluster.make(COLLECTIONS["ClusterRoleBinding"], {
-    "metadata": {"name": "test-brokers"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
-                                                      "name": "mas-kube"},
-    "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "test-brokers"}]})
+for role in ("ClusterRole", "Role"):
+    cluster.make(COLLECTIONS[role + "Binding"], {
+        "metadata": {"name": "test-brokers"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": "mas-kube"},
+        "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "test-brokers"}]})
 
 
 def data_of(path):
