@@ -190,12 +190,16 @@ static void check_orphan(void)
 {
     struct peer p;
     peer_init(&p);
+    /* Of the link before, which was killed: the next one's are waited for. */
+    unlink(channel_path);
+    unlink(door_path);
     pid_t link = link_start();
     exists_within(channel_path, true);
     pid_t runner = program_start(RUNNER_UID, -1,
                                  (const char *[]){installed, "--shared-uid", "--orphan-ttl", "3",
                                                   "--channel-socket", channel_path, NULL});
     exists_within(door_path, true);
+    usleep(100 * 1000); /* it is there before it listens */
     pid_t attached = peer_attach(&p);
     ok(peer_wait(&p, p.hello_ok), "a runner that may be left alone for 3 s is reached");
     struct peer_exec *e = peer_shell(&p, "sleep 3.5; echo there");
