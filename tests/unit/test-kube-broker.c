@@ -128,9 +128,9 @@ static void remove_below(const char *path)
 static char *answer_review(const char *body, size_t *ret_len)
 {
     char resource[80];
-    snprintf(resource, sizeof(resource), "\"resource\":\"%s\"",
-             cluster.denied ? cluster.denied : "");
-    bool no = cluster.no_rights && (!cluster.denied || strstr(body, resource));
+    const char *denied = cluster.denied; /* the test may set it meanwhile */
+    snprintf(resource, sizeof(resource), "\"resource\":\"%s\"", denied ? denied : "");
+    bool no = cluster.no_rights && (!denied || strstr(body, resource));
     return answer_with("201 Created",
                        no ? "{\"status\":{\"allowed\":false}}" : "{\"status\":{\"allowed\":true}}",
                        ret_len);
@@ -279,8 +279,10 @@ static char *serve(void *data, const char *head, size_t *ret_len)
     return answer;
 }
 
+/* A thread may still be answering what the broker does not wait for. */
 static void reset_cluster(void)
 {
+    pthread_mutex_lock(&cluster.lock);
     for (size_t i = 0; i < cluster.n; i++) {
         free(cluster.paths[i]);
         free(cluster.bodies[i]);
@@ -293,6 +295,7 @@ static void reset_cluster(void)
     cluster.quota[0] = 0;
     cluster.exec_opens = false;
     cluster.execs = cluster.lookups = 0;
+    pthread_mutex_unlock(&cluster.lock);
 }
 
 /* --- the control plane's side */
