@@ -126,20 +126,23 @@ static void make_context(struct server *s)
     EVP_PKEY_free(ca_key);
 }
 
-/* Up to the end of the head and of the body that it announces. */
-static bool read_request(struct server *s, SSL *ssl)
+#define HEAD_SIZE sizeof(((struct server *)0)->last_head)
+
+/* Up to the end of the head and of the body that it announces. Each connection has a buffer of its
+ * own, because several may be read at once. */
+static bool read_request(SSL *ssl, char *head)
 {
     size_t len = 0, want = 0;
-    while (len < sizeof(s->last_head) - 1) {
-        int n = SSL_read(ssl, s->last_head + len, (int)(sizeof(s->last_head) - 1 - len));
+    while (len < HEAD_SIZE - 1) {
+        int n = SSL_read(ssl, head + len, (int)(HEAD_SIZE - 1 - len));
         if (n <= 0)
             return false;
         len += (size_t)n;
-        s->last_head[len] = 0;
-        const char *end = strstr(s->last_head, "\r\n\r\n");
-        const char *length = strcasestr(s->last_head, "\r\nContent-Length: ");
+        head[len] = 0;
+        const char *end = strstr(head, "\r\n\r\n");
+        const char *length = strcasestr(head, "\r\nContent-Length: ");
         if (end)
-            want = (size_t)(end + 4 - s->last_head) +
+            want = (size_t)(end + 4 - head) +
                    (length && length < end ? strtoul(length + 18, NULL, 10) : 0);
         if (end && len >= want)
             return true;
@@ -147,12 +150,12 @@ static bool read_request(struct server *s, SSL *ssl)
     return true; /* more than is looked at */
 }
 
-static char *find_answer(struct server *s, size_t *ret_len)
+static char *find_answer(struct server *s, const char *head, size_t *ret_len)
 {
     char key[25] = "";
     if (s->way == SERVER_SELF)
-        return s->serve(s->data, s->last_head, ret_len);
-    const char *at = strcasestr(s->last_head, "Sec-WebSocket-Key: ");
+        return s->serve(s->data, head, ret_len);
+    const char *at = strcasestr(head, "Sec-WebSocket-Key: ");
     if (at)
         snprintf(key, sizeof(key), "%.24s", at + 19);
     if (s->answer->head)
@@ -175,10 +178,11 @@ static void write_all(SSL *ssl, const char *data, size_t len)
 }
 
 /* Whether the connection goes on. */
-static bool answer_request(struct server *s, SSL *ssl)
+static bool answer_request(struct server *s, SSL *ssl, const char *head)
 {
     size_t len = 0;
-    _cleanup_free_ char *bytes = find_answer(s, &len);
+    memcpy(s->last_head, head, HEAD_SIZE);
+    _cleanup_free_ char *bytes = find_answer(s, head, &len);
     if (!bytes)
         return false;
     enum server_way way = s->way;
@@ -210,8 +214,9 @@ static void serve_connection(struct server *s, int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     SSL_set_fd(ssl, fd);
     atomic_fetch_add(&s->n_connections, 1);
+    _cleanup_free_ char *head = xcalloc(1, HEAD_SIZE);
     if (SSL_accept(ssl) > 0)
-        while (!atomic_load(&s->stop) && read_request(s, ssl) && answer_request(s, ssl))
+        while (!atomic_load(&s->stop) && read_request(ssl, head) && answer_request(s, ssl, head))
             ;
     SSL_free(ssl);
     shutdown(fd, SHUT_WR);
