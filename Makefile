@@ -2,7 +2,7 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run format format-check tidy coverage image image-base image-link kind-up kind-down check check-containers check-guest check-mcp check-clients check-egress check-egress-full check-microvm check-microvm-full check-kube check-kube-full kube-tools check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
+.PHONY: all demo run format format-check tidy coverage image image-base image-link image-sidecar kind-up kind-down check check-containers check-guest check-mcp check-clients check-egress check-egress-full check-microvm check-microvm-full check-kube check-kube-full kube-tools check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
     asan clean deps-build deps-test deps-bench deps-egress deps-containers deps-distros deps-guest deps-microvm deb deps-deb deps-image deps-tidy deps-coverage
 
 all: deps-build
@@ -109,6 +109,11 @@ image-link: deps-image all
 image-base: deps-image all
 	@scripts/make-pod-image.sh $(BUILD) base
 	@scripts/dev-cluster.sh $(BUILD) load base
+
+# What brings output in place of the runner's connection (stream_sidecar_image), the same way.
+image-sidecar: deps-image all
+	@scripts/make-pod-image.sh $(BUILD) stream
+	@scripts/dev-cluster.sh $(BUILD) load stream
 
 # A cluster to try the runtime kube with, for `make run CONFIG=dev/config.yaml`: kind's, or a node of our own where there is no kind.
 kind-up: deps-image all

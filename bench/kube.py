@@ -21,11 +21,11 @@ sys.path.insert(0, os.path.join(HERE, "../tests/kube/lib"))
 from world import *
 
 ROUNDS = int(os.environ.get("ROUNDS", "15"))
-CREATES = 3
+CREATES, CLAIMS = 3, 5
 TRUE = {"command": ["/bin/true"]}
 ACCOUNT = "system:serviceaccount:mas-sandbox:mas-kube"
 cluster, token = start_world(audit=True)
-apply_overlay(cluster, "direct")
+apply_objects(cluster, "direct")
 
 
 def timed(work):
@@ -84,11 +84,12 @@ def resident(pod):
     raise RuntimeError("the pod has no control group")
 
 
-def writes():
-    """How often the broker has changed something, by the API server's own account."""
+def writes(space=None):
+    """How often the broker has changed something, by the API server's own account; in one namespace, or anywhere."""
     entries = [json.loads(line) for line in read(f"{HOME}/audit.log").splitlines()]
     return sum(e["user"]["username"] == ACCOUNT and e["verb"] in ("create", "update", "patch", "delete")
-               and e["objectRef"].get("subresource") is None and e["objectRef"]["resource"] != "selfsubjectaccessreviews"
+               and e["objectRef"].get("subresource") is None and e["objectRef"]["resource"] not in ("selfsubjectaccessreviews", "leases")
+               and space in (None, e["objectRef"].get("namespace"))
                for e in entries)
 
 
@@ -122,5 +123,17 @@ for i in range(CREATES):
     cluster.call("DELETE", f"/api/v1/namespaces/default/pods/bare{i}")
 row("kube: cold create / a bare pod until Ready", statistics.median(ours) / statistics.median(theirs), 2)
 row("kube: API writes of a create, a namespace per sandbox", n_writes, 4)
-for d in (direct, through):
+ahead = daemon("ahead", *DIRECT, "--warm-pool-size", str(CLAIMS))
+wait_for(lambda: len(cluster.get("/api/v1/namespaces?labelSelector=sbx.state%3Dready")["items"]) == CLAIMS,
+         lambda: f"the pool is full\n{ahead.log_text()}", 120)
+members = {s["metadata"]["name"]: writes(s["metadata"]["name"]) for s in cluster.get("/api/v1/namespaces")["items"]}
+claims, claim_writes = [], []
+for i in range(CLAIMS):
+    made = []
+    claims.append(timed(lambda: made.append(ahead.sandbox())))
+    claim_writes.append(writes(made[0].id) - members[made[0].id])
+row("kube: warm claim / cold create", statistics.median(claims) / statistics.median(ours), 0.05)
+row("kube: the slowest warm claim / cold create", max(claims) / statistics.median(ours), 0.05)
+row("kube: API writes of a claim", max(claim_writes), 1)
+for d in (direct, through, ahead):
     d.__exit__()

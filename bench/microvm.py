@@ -22,7 +22,7 @@ import time
 import tty
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from density import Daemon, children, pss_kib, timed
+from density import Daemon, children, timed
 
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 CLONES = int(os.environ.get("CLONES", "10"))
@@ -163,20 +163,21 @@ def exec_to_console(daemon, place):
     return statistics.median(ours), statistics.median(theirs)
 
 
-def guest_pss_kib(pid):
-    """Of the guest's memory alone, without what the emulator needs beside it: most of that is translated code."""
-    kib, counts = 0, False
+def emulator_pss(pid):
+    """In KiB: of the guest's memory alone, of the whole emulator, and of that without the code that it has translated,
+    which is what it has mapped to be both written and executed. With KVM there is none."""
+    parts, part = {"guest": 0, "code": 0, "other": 0}, None
     with open(f"/proc/{pid}/smaps") as f:
         for line in f:
             if re.match(r"[0-9a-f]+-", line):
-                counts = "machine-memory" in line
-            elif counts and line.startswith("Pss:"):
-                kib += int(line.split()[1])
-    return kib
+                part = "guest" if "machine-memory" in line else "code" if line.split()[1].startswith("rwx") else "other"
+            elif line.startswith("Pss:"):
+                parts[part] += int(line.split()[1])
+    return parts["guest"], sum(parts.values()), parts["guest"] + parts["other"]
 
 
 def clone_memory(daemon):
-    """PSS of the last of CLONES copies and of the first while it was alone: of the guest's memory, and of the emulator."""
+    """emulator_pss() of the last of CLONES copies, each beside that of the first while it was alone."""
     made = []
     try:
         for _ in range(CLONES):
@@ -185,8 +186,8 @@ def clone_memory(daemon):
             daemon.ask("POST", f"/v1/sandboxes/{made[-1]}/exec", COMMAND)
             newest = (set(daemon.emulators()) - before).pop()
             if len(made) == 1:
-                first = guest_pss_kib(newest), pss_kib(newest)
-        return (guest_pss_kib(newest), first[0]), (pss_kib(newest), first[1])
+                first = emulator_pss(newest)
+        return list(zip(emulator_pss(newest), first))
     finally:
         for name in made:
             daemon.ask("DELETE", f"/v1/sandboxes/{name}")
@@ -220,9 +221,10 @@ def main():
         restored, cold = restored_to_cold(daemon)
         row("microvm: restore to first exec / boot to first exec", (restored, cold), 0.15)
         row("microvm: exec / login shell on the serial console", exec_to_console(daemon, place), 0.5)
-        guest, whole = clone_memory(daemon)
+        guest, whole, no_code = clone_memory(daemon)
         row(f"microvm: memory of guest {CLONES} / of the first (PSS)", guest, 0.35)
         row("microvm: the same with its emulator, which translates code", whole, 0.35)
+        row("microvm: the same with its emulator, without that code", no_code, 0.35)
     finally:
         daemon.close()
     row("microvm: one-shot call from the pool / with a boot", pool_to_cold(build, place, cold), 0.05)

@@ -46,7 +46,7 @@ make_root() {
     ldconfig -r "$tree"
     rm -f "$work/root.img"
     mke2fs -q -F -t ext4 -O ^has_journal -E root_owner=0:0,lazy_itable_init=1 -d "$tree" \
-        "$work/root.img" 512m >/dev/null
+        "$work/root.img" 1g >/dev/null
     truncate -s 64m "$work/swap.img"
 }
 

@@ -21,7 +21,7 @@ done
 
 outputs=$(mktemp -d) || exit 1
 trap 'rm -rf "$outputs"' EXIT
-long="test-conformance.py test-inside.py"
+long="test-conformance.py test-inside.py test-stream.py"
 scripts=${KUBE:-$(cd tests/kube && ls test-*.py | grep -vxF "$(printf '%s\n' $long)")}
 kube_run() {
     local script=$1 output=$outputs/$1 began=$SECONDS status

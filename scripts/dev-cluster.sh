@@ -3,11 +3,11 @@
 # A cluster to try the runtime kube with: kind's, where kind is installed, else a node of our own, made of the programs of
 # `make kube-tools`, in namespaces of its own; that one needs root. Needs kubectl. BUILD/dev/kubeconfig has the account
 # that mas-kube uses, BUILD/dev/admin everything.
-# Usage: dev-cluster.sh BUILD up | down | load link|base (nothing where no cluster is up)
+# Usage: dev-cluster.sh BUILD up | down | load link|stream|base (nothing where no cluster is up)
 set -euo pipefail
 build=$(realpath "$1")
 source=$(realpath "$(dirname "$0")/..")
-at=$build/dev name=mas-sandbox ours=10.123.9.1 theirs=10.123.9.2 wire=mas-dev0
+at=$build/dev name=mas-sandbox ours=10.123.9.1 theirs=10.123.9.2 wire=mas-dev0 pods=10.244.0.0/24
 . "$source/scripts/oci-archive.sh"
 
 fail() {
@@ -38,6 +38,7 @@ up_own() {
     ip addr add "$ours/30" dev "$wire"
     ip link set "$wire" up
     nsenter -t "$(node_process)" -n sh -c "ip addr add $theirs/30 dev dev0 && ip link set dev0 up"
+    ip route add "$pods" via "$theirs" # for answers to stream containers; it goes with the link
 }
 
 # What the broker may do there, and a credential for it; nothing else is in its file.
@@ -46,7 +47,7 @@ prepare() {
     export KUBECONFIG=$at/admin
     kubectl apply -k "$source/deploy/kube/base"
     kubectl -n mas-sandbox patch configmap mas-kube --type merge \
-        -p '{"data":{"link_image":"localhost/mas-sandbox-link:dev","images":"localhost/mas-sandbox-base:\n"}}'
+        -p '{"data":{"link_image":"localhost/mas-sandbox-link:dev","stream_image":"localhost/mas-sandbox-stream:dev","images":"localhost/mas-sandbox-base:\n"}}'
     token=$(kubectl -n mas-sandbox create token mas-kube --duration 168h)
     admin=$(kubectl config view -o 'jsonpath={.users[0].name}')
     (umask 077 && cp "$at/admin" "$at/kubeconfig.new")
@@ -102,5 +103,5 @@ case ${2:-} in
 up) up ;;
 down) down ;;
 load) load "$3" ;;
-*) fail "usage: dev-cluster.sh BUILD up|down|load link|base" ;;
+*) fail "usage: dev-cluster.sh BUILD up|down|load link|stream|base" ;;
 esac

@@ -154,6 +154,20 @@ static char *dup_member(const json_t *o, const char *key)
     return text ? xstrdup(text) : NULL;
 }
 
+/* An earlier version took parameters that this one refuses. Such an action stays on record, and
+ * does not run. */
+static void action_load_without_plan(struct action *a, const struct error *err)
+{
+    a->plan.level = RISK_HIGH;
+    if (a->status >= STATUS_COMPLETED)
+        return;
+    log_warn("stored action cannot run id=%s: %s", a->id, err->message);
+    a->status = STATUS_FAILED;
+    a->completed_ns = clock_real_ns();
+    free(a->error);
+    a->error = xasprintf("this version cannot run it: %s", err->message);
+}
+
 void action_load_row(void *data, const char *key, const char *body, size_t len)
 {
     struct actions *s = data;
@@ -165,9 +179,7 @@ void action_load_row(void *data, const char *key, const char *body, size_t len)
     a->type = row ? dup_member(row, "type") : NULL;
     a->skill_id = row ? dup_member(row, "skill_id") : NULL;
     a->parameters = row ? json_incref(json_object_get(row, "parameters")) : NULL;
-    if (status < 0 || !a->type ||
-        action_plan_make(a->type, a->skill_id, a->parameters, s->api->services.config.skill_root,
-                         &a->plan, &err) < 0) {
+    if (status < 0 || !a->type) {
         log_error("stored action cannot be read id=%s: %s", key, err.message);
         free(a->type);
         free(a->skill_id);
@@ -182,6 +194,9 @@ void action_load_row(void *data, const char *key, const char *body, size_t len)
     a->created_ns = json_integer_value(json_object_get(row, "created"));
     a->completed_ns = json_integer_value(json_object_get(row, "completed"));
     identity_from_json(json_object_get(row, "who"), &a->who);
+    if (action_plan_make(a->type, a->skill_id, a->parameters, s->api->services.config.skill_root,
+                         &a->plan, &err) < 0)
+        action_load_without_plan(a, &err);
     action_enter(s, a);
 }
 

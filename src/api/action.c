@@ -166,12 +166,16 @@ static void apply_change(struct action *a)
     struct error err = {0};
     int r = gate_record(o->gate, "config_change", &a->who, a->id, "config_change", "applied",
                         a->plan.args, &err);
-    if (r >= 0 && a->plan.change == CHANGE_RELOAD_POLICY)
+    if (r < 0) {
+        action_finish(a, STATUS_FAILED, NULL, err.message);
+        return;
+    }
+    if (a->plan.change == CHANGE_RELOAD_POLICY) {
         o->reload_policy(o->reload_data, &a->who, on_reloaded, a);
-    else if (r >= 0)
-        r = skill_set_enabled(o->skills, skill, a->plan.change == CHANGE_ENABLE_SKILL,
-                              on_skill_changed, a, &err);
-    if (r < 0)
+        return;
+    }
+    bool enable = a->plan.change == CHANGE_ENABLE_SKILL;
+    if (skill_set_enabled(o->skills, skill, enable, on_skill_changed, a, &err) < 0)
         action_finish(a, STATUS_FAILED, NULL, err.message);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From an HTTP request to its route's handler: who asks, may they, which route, which body. */
+#include "api/handlers.h"
 #include "api/api.h"
 
 #include <stdio.h>
@@ -27,7 +28,7 @@
 
 #define REPLY_MAX        (256 * 1024 * 1024)
 #define REFUSED_RETRY_S  60
-#define RPC_SERVER_ERROR (-32000) /* JSON-RPC's code for what is none of its own */
+#define RPC_SERVER_ERROR (-32000) /* JSON-RPC's code for errors of the application */
 
 struct api *api_new(const struct services *o)
 {
@@ -361,13 +362,14 @@ static void on_body_too_large(struct http_request *http)
     api_fail(req, &err);
 }
 
-/* The key that a connection is counted for; for the holder of a traffic token that is its maker's,
+/* The key that a connection is counted for, but for stream containers, of which each sandbox has
+ * one; for the holder of a traffic token that is its maker's,
  * so that no key has more by making tokens. The token is shared by many callers, so it is not
  * counted. */
 static const char *find_holder(const struct api_request *req)
 {
     const char *key = req->who->key;
-    if (strcmp(key, IDENTITY_TOKEN) == 0)
+    if (strcmp(key, IDENTITY_TOKEN) == 0 || strcmp(key, IDENTITY_STREAM) == 0)
         return "";
     return *key ? key : req->who->address;
 }
@@ -377,7 +379,9 @@ static const char *find_holder(const struct api_request *req)
  * since any page could otherwise speak with the rights of a caller that needs no key. */
 static int check_caller(struct api_request *req, const char *page, struct error *err)
 {
-    int r = req->route->flags & ROUTE_PORT ? traffic_identify(req, err) : 0;
+    int r = req->route->flags & ROUTE_PORT     ? traffic_identify(req, err)
+            : req->route->flags & ROUTE_INGEST ? ingest_identify(req, err)
+                                               : 0;
     if (r == 0)
         r = auth_identify(req->services, req->http, &req->identity, err);
     if (r < 0)
@@ -385,7 +389,7 @@ static int check_caller(struct api_request *req, const char *page, struct error 
     set_address(&req->identity, http_request_address(req->http));
     if (page && !req->who->authenticated)
         return error_set(err, ERROR_UNAUTHORIZED, 0,
-                         "a page of another origin must bring a key or token");
+                         "a web page of another origin must bring a key or the token");
     http_request_set_credential(req->http, req->traffic);
     if (http_request_admit(req->http, find_holder(req)) < 0)
         return error_set(err, ERROR_LIMIT, 0,

@@ -116,7 +116,8 @@ static int attach_on_control(struct attach *a, const char *text, size_t len, str
             return r;
         return exec_signal(a->exec, signo, err);
     }
-    return error_field(err, "type", "'%.40s' is none of resize, stdin_close, signal", type);
+    return error_field(err, "type", "'type' must be resize, stdin_close or signal, not '%.40s'",
+                       type);
 }
 
 static void send_error(struct attach *a, const struct error *err)

@@ -229,7 +229,8 @@ static int parse_order(const struct api_request *req, struct reader *r, struct e
         return error_field(err, "order", "'order' is oldest or newest");
     r->filter.newest_first = order && strcmp(order, "newest") == 0;
     if (r->filter.newest_first && r->follow)
-        return error_field(err, "order", "what is followed comes oldest first");
+        return error_field(err, "order",
+                           "'order' cannot be newest with 'follow', which reads the oldest first");
     return 0;
 }
 

@@ -275,10 +275,11 @@ static void on_upload_not_whole(struct http_request *http)
     struct error err = {0};
     run_abandon(u->waiting);
     upload_free(u);
-    error_set(&err, ERROR_TOO_LARGE, 0,
-              "a person or the policy's rules about paths would have to decide about what is in "
-              "it: at most %zu bytes (max_body_bytes)",
-              req->services->config.max_body_bytes);
+    error_set(
+        &err, ERROR_TOO_LARGE, 0,
+        "the content of this upload has to be approved or compared with rules about paths, so it "
+        "may have at most %zu bytes (max_body_bytes)",
+        req->services->config.max_body_bytes);
     api_fail(req, &err);
 }
 

@@ -172,7 +172,7 @@ static int check_share(const struct idempotency_table *t, const char *owner, str
     const struct share *s = *owner ? map_find(t->shares, owner) : NULL;
     if (s && s->entries >= t->max_per_key)
         return error_set(err, ERROR_LIMIT, 0,
-                         "%zu idempotency keys of this API key are remembered "
+                         "this API key has %zu idempotency keys that are still remembered "
                          "(max_idempotency_keys_per_key)",
                          s->entries);
     if (s && s->bytes >= SHARE_MAX)

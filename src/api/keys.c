@@ -208,7 +208,7 @@ int handle_key_add(struct api_request *req)
         return 0;
     }
     if (was_open) /* streams that were opened without a key show everything */
-        http_request_drop_others(req->http, "keys are needed now");
+        http_request_drop_others(req->http, "a key is needed from now on");
     if (record_added(req, key, req->err) < 0)
         return -1;
     log_info("key added id=%s by=%s", key->id, req->owner);

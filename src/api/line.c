@@ -65,10 +65,10 @@ static int parse_call(struct line_call *c, const json_t *o, const char **ret_too
     _cleanup_strbuf_ struct strbuf ignored = STRBUF_INIT(IGNORED_MAX);
     const struct members_check how = {.ignored = &ignored};
     r = members_check(&how, o, body_mas_line, "", err);
-    if (r >= 0 && ignored.len)
-        log_warn("members of a request were ignored: %s", ignored.data);
     if (r < 0)
         return r;
+    if (ignored.len)
+        log_warn("members of a request were ignored: %s", ignored.data);
     r = json_member_string(o, "tool", ret_tool, err);
     if (r < 0)
         return r;

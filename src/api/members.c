@@ -178,6 +178,7 @@ const struct member body_decision[] = {
         "stderr_offset"                                                                            \
     }
 const struct member query_stream[] = {{"exec_id"}, PLACE, {0}};
+const struct member query_ingest[] = {{"token"}, {0}};
 const struct member query_logs[] = {PLACE, SWITCH("follow"), {0}};
 const struct member query_attach[] = {{"since"}, {0}};
 const struct member query_list[] = {{"limit"}, {"cursor"}, {0}};

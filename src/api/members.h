@@ -22,6 +22,7 @@ extern const struct member query_stream[], query_list[], query_logs[], query_std
 extern const struct member query_files[], query_read[], query_write[], query_path[];
 extern const struct member query_image[], query_upload[], query_owner[], query_approvals[],
     query_limit[], query_events[];
+extern const struct member query_ingest[];
 extern const struct member query_audit[], query_since[], query_network_log[];
 
 /* The query and the body of a request against its route's tables. The native API refuses what it

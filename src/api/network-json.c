@@ -78,7 +78,7 @@ static int append_words(const json_t *item, const char *key, bool (*good)(const 
         return error_field(err, key, "'%s' is empty", key);
     for (char **w = words; *w; w++) {
         if (!good(*w))
-            return error_field(err, key, "'%.100s' is none of '%s'", *w, key);
+            return error_field(err, key, "'%.100s' cannot be one of '%s'", *w, key);
         *text = text_append(*text, w == words ? first : others, *w);
     }
     return 1;
@@ -167,10 +167,11 @@ static int add_rule(struct texts *t, const char *place, json_int_t port, const c
     rule_list_done(&l);
     if (r < 0) {
         free(text);
-        return error_field(err, *place && strchr(place, '/') ? "cidr" : "host",
-                           "'%.100s' is not a host, *.domain, address or network, or the rule's "
-                           "'name' is none",
-                           place);
+        return error_field(
+            err, *place && strchr(place, '/') ? "cidr" : "host",
+            "'%.100s' is not a host, *.domain, address or network, or the rule's 'name' is not "
+            "valid",
+            place);
     }
     t->list = xrealloc(t->list, (t->n + 2) * sizeof(*t->list));
     t->list[t->n++] = text;
@@ -386,7 +387,9 @@ int network_json_parse(const json_t *body, struct spec *s, struct error *err)
             err, "network",
             "'network' can be \"none\", or an object with the hosts to 'allow' or with 'cidrs'");
     if (none && lists)
-        return error_field(err, "network", "'network' is none and names hosts");
+        return error_field(
+            err, "network",
+            "'network' has the mode \"none\" and names hosts: leave one of them out");
     if (named && !json_object_get(o, "allow") && !json_object_get(o, "cidrs"))
         return error_field(err, "network", "'network' by names needs 'allow' or 'cidrs'");
     if (addressed && !json_object_get(o, "cidrs"))

@@ -60,10 +60,12 @@ static int parse_mode(const json_t *body, bool *ret_none, struct error *err)
 {
     const char *mode = NULL;
     int r = json_member_string(body, "mode", &mode, err);
-    if (r >= 0 && mode && strcmp(mode, "none") != 0)
+    if (r < 0)
+        return r;
+    if (mode && strcmp(mode, "none") != 0)
         return error_field(err, "mode", "'mode' can be \"none\", which takes all rules away");
     *ret_none = mode != NULL;
-    return r;
+    return 0;
 }
 
 /* Each rule of a change is compared with all that the sandbox has. */

@@ -154,7 +154,7 @@ int handle_port_forward(struct api_request *req)
 {
     uint16_t port;
     if (!http_request_wants_ws(req->http))
-        return error_set(req->err, ERROR_INVALID, 0, "this is a WebSocket");
+        return error_set(req->err, ERROR_INVALID, 0, "a WebSocket handshake is expected here");
     struct sandbox *sb = find_place(req, &port);
     if (sb)
         port_forward_start(api_take(req), sb, port);

@@ -64,6 +64,7 @@ enum route_flags {
     ROUTE_EXECUTES = 32,     /* makes something run: passes the gate in run_start() */
     ROUTE_IDEMPOTENT = 64,   /* takes Idempotency-Key */
     ROUTE_DEBUG = 128,       /* only with debug_endpoints */
+    ROUTE_INGEST = 512,      /* the token of a sandbox's stream container does, too */
     ROUTE_PORT = 256, /* any method, query and body: what comes is for a server inside a sandbox */
 };
 

@@ -44,8 +44,9 @@ const struct route routes[] = {
      handle_sbx_exec_cancel, "end a command", SEE, "steer"},
     {GET_, "/sandboxes/{id}/stream", STYLE_SBX, ROUTE_WS, handle_sbx_stream,
      "stream the events of a command over a WebSocket", SEE, .query = query_stream},
-    {GET_, "/sandboxes/{id}/ingest", STYLE_SBX, ROUTE_WS, handle_sbx_ingest,
-     "refuse events from a sidecar: every sandbox has a runner of its own", ROLE_AGENT},
+    {GET_, "/sandboxes/{id}/ingest", STYLE_SBX, ROUTE_WS | ROUTE_INGEST, handle_sbx_ingest,
+     "take the output of commands from a sandbox's stream container over a WebSocket", ROLE_AGENT,
+     .query = query_ingest},
 
     /* native */
     {GET_, "/v1/status", STYLE_NATIVE, 0, handle_status, "show what runs here and what it enforces",

@@ -344,12 +344,3 @@ int handle_sbx_stream(struct api_request *req)
     stream_open(req, e, &q, NULL, NULL);
     return 0;
 }
-
-int handle_sbx_ingest(struct api_request *req)
-{
-    struct sandbox *sb = api_find_sandbox(req);
-    if (!sb)
-        return 0;
-    return error_set(req->err, ERROR_CONFLICT, 0,
-                     "sandbox %s has a runner of its own: nothing is ingested", sandbox_id(sb));
-}

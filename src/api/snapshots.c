@@ -31,11 +31,9 @@ static struct sandbox *find_own(struct api_request *req)
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
         return NULL;
-    int r =
-        strcmp(sandbox_owner(sb), req->owner) == 0
-            ? sandbox_check_keepable(sb, &err)
-            : error_set(&err, ERROR_FORBIDDEN, 0, "sandbox %s is another key's", sandbox_id(sb));
-    if (r >= 0)
+    if (strcmp(sandbox_owner(sb), req->owner) != 0)
+        error_set(&err, ERROR_FORBIDDEN, 0, "sandbox %s belongs to another key", sandbox_id(sb));
+    else if (sandbox_check_keepable(sb, &err) >= 0)
         return sb;
     api_fail(req, &err);
     return NULL;
@@ -140,11 +138,15 @@ static int admit_copies(struct api_request *req, const struct spec *spec,
     int r = spec->image
                 ? gate_check_image(gate, req->who, spec->image_names, spec->image_digest, err)
                 : 0;
-    r = r < 0 ? r
-              : gate_check_network(gate, req->who, spec->runtime,
-                                   spec->network ? spec->hosts : NULL, err);
-    r = r < 0 ? r : gate_check_network(gate, req->who, spec->runtime, spec->cidrs, err);
-    return r < 0 ? r : network_admit(gate, req->who, spec, ret_by, err);
+    if (r < 0)
+        return r;
+    r = gate_check_network(gate, req->who, spec->runtime, spec->network ? spec->hosts : NULL, err);
+    if (r < 0)
+        return r;
+    r = gate_check_network(gate, req->who, spec->runtime, spec->cidrs, err);
+    if (r < 0)
+        return r;
+    return network_admit(gate, req->who, spec, ret_by, err);
 }
 
 int handle_sandbox_fork(struct api_request *req)
@@ -221,8 +223,8 @@ static struct snapshot *find_deletable(struct api_request *req, struct error *er
     if (!k)
         error_set(err, ERROR_NOT_FOUND, 0, "there is no snapshot '%s'", name);
     else if (n > 1)
-        error_set(err, ERROR_CONFLICT, 0, "%zu keys have a snapshot '%s': ?owner= says whose", n,
-                  name);
+        error_set(err, ERROR_CONFLICT, 0,
+                  "%zu keys have a snapshot '%s': name the key with ?owner=", n, name);
     return n > 1 ? NULL : k;
 }
 

@@ -184,9 +184,11 @@ int spec_json_image(const json_t *body, struct spec *s, struct error *err)
         return 0;
     }
     r = image_text_check(image, err);
-    if (r >= 0 && !(s->image_digest && strcmp(s->image, image) == 0))
+    if (r < 0)
+        return r;
+    if (!s->image_digest || strcmp(s->image, image) != 0)
         spec_set_image(s, image, NULL, NULL, NULL, NULL);
-    return r;
+    return 0;
 }
 
 static int parse_strings(const json_t *body, struct spec *s, struct error *err)

@@ -48,6 +48,8 @@ int handle_metrics(struct api_request *req)
         {"sandbox_crashed_total", "counter", "Sandboxes that died by themselves.",
          c->crashed_total},
         {"sandbox_warm_pool_ready", "gauge", "Sandboxes that wait in the pool.", pool.ready},
+        {"sandbox_warm_pool_creating", "gauge", "Sandboxes that are being made for the pool.",
+         pool.creating},
         {"sandbox_warm_pool_hits_total", "counter", "Creates served from the pool.", pool.hits},
         {"sandbox_warm_pool_misses_total", "counter", "Creates that were made fresh.", pool.misses},
         {"sandbox_exec_running", "gauge", "Commands running now.", c->execs_running},

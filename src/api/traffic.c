@@ -195,7 +195,7 @@ static struct sandbox *find_own(struct api_request *req)
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb || strcmp(sandbox_owner(sb), req->owner) == 0)
         return sb;
-    error_set(&err, ERROR_FORBIDDEN, 0, "sandbox %s is another key's", sandbox_id(sb));
+    error_set(&err, ERROR_FORBIDDEN, 0, "sandbox %s belongs to another key", sandbox_id(sb));
     api_fail(req, &err);
     return NULL;
 }
@@ -321,12 +321,14 @@ int handle_traffic_link(struct api_request *req)
     if (r < 0)
         return r;
     if (!port && !(port = t->port))
-        return error_field(req->err, "port", "'port' is missing, and the token is for any");
+        return error_field(req->err, "port",
+                           "'port' is missing: it is needed because the token is for any port");
     if (t->port && t->port != port)
         return error_field(req->err, "port", "the token is for port %u", t->port);
     if (!req->services->config.ports_domain)
-        return error_set(req->err, ERROR_UNSUPPORTED, 0,
-                         "links need hosts of their own (ports_domain)");
+        return error_set(
+            req->err, ERROR_UNSUPPORTED, 0,
+            "links work only where sandboxes have host names of their own (ports_domain)");
     r = ports_check_gate(req, sb, GATE_PORT_TOKEN, req->err);
     if (r < 0)
         return r;
@@ -377,6 +379,7 @@ void traffic_enter(struct api_request *req, const char *sandbox, uint16_t port)
     }
     weak_unref(p->req);
     free(p);
-    error_set(&err, ERROR_FORBIDDEN, 0, "this link was used, is too old, or is for another port");
+    error_set(&err, ERROR_FORBIDDEN, 0,
+              "this link was used already, is too old, or is for another port");
     api_fail(req, &err);
 }

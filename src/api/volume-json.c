@@ -32,12 +32,14 @@ static int parse_mode(const json_t *body, const char *field, const char *fallbac
 {
     const char *word = fallback;
     int r = member_word(body, field, &word, err);
+    if (r < 0)
+        return r;
     int mode = volume_mode_parse(word);
-    if (r >= 0 && mode < 0)
+    if (mode < 0)
         return error_field(err, field, "'%s': there is no volume '%.40s' (emptydir, hostpath, pvc)",
                            field, word);
     *ret = (enum volume_mode)mode;
-    return r;
+    return 0;
 }
 
 static int parse_workspace(const struct api_config *c, const json_t *body, struct spec *s,
@@ -64,14 +66,18 @@ static int parse_claim(const struct api_config *c, const json_t *body, struct vo
     const char *size = "", *class = c->cache_pvc_storage_class ? c->cache_pvc_storage_class : "";
     const char *access = c->cache_pvc_access_mode;
     int r = member_word(body, "cache_pvc_size", &size, err);
-    r = r < 0 ? r : member_word(body, "cache_pvc_storage_class", &class, err);
-    r = r < 0 ? r : member_word(body, "cache_pvc_access_mode", &access, err);
+    if (r < 0)
+        return r;
+    r = member_word(body, "cache_pvc_storage_class", &class, err);
+    if (r < 0)
+        return r;
+    r = member_word(body, "cache_pvc_access_mode", &access, err);
     if (r < 0)
         return r;
     v->bytes = c->cache_pvc_bytes;
     if (*size && volume_size_parse(size, &v->bytes) < 0)
         return error_field(err, "cache_pvc_size",
-                           "'cache_pvc_size': '%.40s' is no size such as 5Gi", size);
+                           "'cache_pvc_size': '%.40s' is not a size such as 5Gi", size);
     if (strlen(class) >= sizeof(v->storage_class))
         return error_field(err, "cache_pvc_storage_class",
                            "'cache_pvc_storage_class' is longer than %d bytes",
@@ -98,7 +104,8 @@ static int refuse_claim_members(const json_t *body, bool has_claims, struct erro
         if (r < 0)
             return r;
         if (*value && has_claims)
-            return error_field(err, fields[i], "'%s' is of a claim: it needs cache_mode 'pvc'",
+            return error_field(err, fields[i],
+                               "'%s' describes a volume claim: it needs cache_mode 'pvc'",
                                fields[i]);
         if (*value)
             return error_unsupported(err, fields[i], "'%s': volume claims exist only on a cluster",

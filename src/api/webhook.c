@@ -136,7 +136,9 @@ static void queue_delivery(struct webhook *w, const struct approval *a, const ch
     json_object_set_new(view, "status", json_string(state)); /* of the event; it may be past that */
     _cleanup_json_ json_t *body = json_pack("{s:s, s:o}", "type", state, "approval", view);
     if (w->n_queued == w->options.config.queue_max || json_format(body, &b) < 0) {
-        log_warn("webhook: an event is dropped approval=%s", approval_id(a));
+        log_warn("webhook: an event is dropped, because it is too large or too many wait "
+                 "(webhook_queue) approval=%s",
+                 approval_id(a));
         return;
     }
     struct delivery *d = new0(struct delivery);
@@ -182,7 +184,7 @@ struct webhook *webhook_new(const struct webhook_options *o)
     if (!o->events)
         return w;
     w->reader.who = identity_webhook;
-    w->reader.who.roles = ROLE_APPROVER; /* told of what approvers are */
+    w->reader.who.roles = ROLE_APPROVER; /* gets the same changes as approvers */
     w->reader.types = event_types_of("approval");
     w->reader.next = event_journal_last(o->events) + 1;
     w->reader.on_events = on_events;

@@ -153,8 +153,8 @@ struct audit_config {
  * signer may be NULL: then there are no checkpoints. */
 struct audit *audit_open(const char *dir, struct store *store, const struct audit_signer *signer,
                          uv_loop_t *loop, const struct audit_config *c, struct error *err);
-/* After the sandboxes were restored: every intent that an earlier control plane left open, and of
- * which lives() says no, is recorded as interrupted. */
+/* After the sandboxes were restored: every intent that an earlier control plane left open, and
+ * that lives() says has ended, is recorded as interrupted. */
 void audit_settle(struct audit *a, bool (*lives)(void *data, const char *call_id), void *data);
 /* Before store_close(): chains and stores what is left, blocking. NULL is fine. */
 void audit_close(struct audit *a);

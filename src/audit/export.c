@@ -16,15 +16,18 @@
 
 static int end_record(struct sqlite3 *db, enum audit_order order, uint64_t *ret, struct error *err)
 {
-    struct audit_cursor c;
+    _cleanup_audit_cursor_ struct audit_cursor c = {0};
     struct audit_row row;
     *ret = 0;
     int r = audit_cursor_open(&c, db, 0, INT64_MAX, order, err);
-    r = r < 0 ? r : audit_cursor_next(&c, &row, err);
+    if (r < 0)
+        return r;
+    r = audit_cursor_next(&c, &row, err);
+    if (r < 0)
+        return r;
     if (r > 0)
         *ret = row.seq;
-    audit_cursor_close(&c);
-    return r < 0 ? r : 0;
+    return 0;
 }
 
 static int first_record(struct sqlite3 *db, uint64_t *ret, struct error *err)
@@ -40,16 +43,19 @@ int audit_newest_record(struct sqlite3 *db, uint64_t *ret_seq, struct error *err
 static int find_checkpoint(struct sqlite3 *db, uint64_t after, uint64_t until,
                            enum audit_order order, struct checkpoint *ret, struct error *err)
 {
-    struct audit_cursor c;
+    _cleanup_audit_cursor_ struct audit_cursor c = {0};
     struct audit_row row;
     *ret = (struct checkpoint){0};
     int r = audit_cursor_open_checkpoints(&c, db, after, until, order, err);
-    r = r < 0 ? r : audit_cursor_next(&c, &row, err);
-    if (r > 0 && (!checkpoint_parse(row.body, row.len, ret) || ret->seq != row.seq))
-        r = error_set(err, ERROR_INTERNAL, 0, "audit: the stored checkpoint %" PRIu64 " is damaged",
-                      row.seq);
-    audit_cursor_close(&c);
-    return r < 0 ? r : 0;
+    if (r < 0)
+        return r;
+    r = audit_cursor_next(&c, &row, err);
+    if (r <= 0)
+        return r;
+    if (!checkpoint_parse(row.body, row.len, ret) || ret->seq != row.seq)
+        return error_set(err, ERROR_INTERNAL, 0,
+                         "audit: the stored checkpoint %" PRIu64 " is damaged", row.seq);
+    return 0;
 }
 
 int audit_newest_checkpoint(struct sqlite3 *db, struct checkpoint *ret, struct error *err)
@@ -72,19 +78,21 @@ static int each_key_change(struct sqlite3 *db, uint64_t until,
                            int (*fn)(void *data, const struct checkpoint *c), void *data,
                            struct error *err)
 {
-    struct audit_cursor cursor;
+    _cleanup_audit_cursor_ struct audit_cursor cursor = {0};
     struct audit_row row;
     struct checkpoint c;
-    int r = audit_cursor_open_key_changes(&cursor, db, until, err), stop = 0;
-    while (r >= 0 && !stop && (r = audit_cursor_next(&cursor, &row, err)) > 0) {
+    int r = audit_cursor_open_key_changes(&cursor, db, until, err);
+    if (r < 0)
+        return r;
+    while ((r = audit_cursor_next(&cursor, &row, err)) > 0) {
         if (!checkpoint_parse(row.body, row.len, &c) || c.seq != row.seq)
-            r = error_set(err, ERROR_INTERNAL, 0,
-                          "audit: the stored checkpoint %" PRIu64 " is damaged", row.seq);
-        else
-            stop = fn(data, &c);
+            return error_set(err, ERROR_INTERNAL, 0,
+                             "audit: the stored checkpoint %" PRIu64 " is damaged", row.seq);
+        int stop = fn(data, &c);
+        if (stop)
+            return stop;
     }
-    audit_cursor_close(&cursor);
-    return r < 0 ? r : stop;
+    return r;
 }
 
 static int take_first_key(void *data, const struct checkpoint *c)
@@ -109,12 +117,14 @@ int audit_export_begin(struct sqlite3 *db, uint64_t since, uint64_t last, const 
     char header[AUDIT_HEADER_SIZE + 1];
     uint64_t first;
     int r = first_record(db, &first, err);
-    if (r >= 0 && first > 1 && since < first - 1)
+    if (r < 0)
+        return r;
+    if (first > 1 && since < first - 1)
         since = first - 1;
-    if (r >= 0 && since)
-        r = find_checkpoint(db, 0, since, AUDIT_NEWEST_FIRST, &base, err);
-    if (r >= 0 && key)
-        r = each_key_change(db, last, take_first_key, h.first_key, err);
+    r = since ? find_checkpoint(db, 0, since, AUDIT_NEWEST_FIRST, &base, err) : 0;
+    if (r < 0)
+        return r;
+    r = key ? each_key_change(db, last, take_first_key, h.first_key, err) : 0;
     if (r < 0)
         return r;
     h.base_seq = base.seq;
@@ -124,11 +134,13 @@ int audit_export_begin(struct sqlite3 *db, uint64_t since, uint64_t last, const 
     size_t n = audit_header_format(&h, header);
     header[n++] = '\n';
     strbuf_append(out, header, n);
-    r = base.seq ? each_key_change(db, base.seq - 1, put_key_change, out, err) : 0;
-    if (r >= 0 && base.seq)
-        r = put_checkpoint(out, &base);
     *ret_base = base.seq;
-    return r;
+    if (!base.seq)
+        return 0;
+    r = each_key_change(db, base.seq - 1, put_key_change, out, err);
+    if (r < 0)
+        return r;
+    return put_checkpoint(out, &base);
 }
 
 /* Records and checkpoints in the order of an export. */

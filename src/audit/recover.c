@@ -42,19 +42,23 @@ static int run_sql(sqlite3 *db, const char *text, struct error *err)
 
 static int read_head(struct audit *a, sqlite3 *db, struct error *err)
 {
-    struct audit_cursor c;
+    _cleanup_audit_cursor_ struct audit_cursor c = {0};
     struct audit_row row;
     int r = audit_cursor_open(&c, db, 0, INT64_MAX, AUDIT_NEWEST_FIRST, err);
-    r = r < 0 ? r : audit_cursor_next(&c, &row, err);
-    if (r > 0 && row.hash) {
+    if (r < 0)
+        return r;
+    r = audit_cursor_next(&c, &row, err);
+    if (r < 0)
+        return r;
+    if (r > 0) {
+        if (!row.hash)
+            return error_set(err, ERROR_INTERNAL, 0, "audit: record %" PRIu64 " has no hash",
+                             row.seq);
         a->head.seq = row.seq;
         memcpy(a->head.hash, row.hash, sizeof(a->head.hash));
-    } else if (r > 0) {
-        r = error_set(err, ERROR_INTERNAL, 0, "audit: record %" PRIu64 " has no hash", row.seq);
     }
-    audit_cursor_close(&c);
     a->seq = a->head.seq;
-    return r < 0 ? r : 0;
+    return 0;
 }
 
 /* Databases of versions before have no sum yet. */
@@ -62,12 +66,13 @@ static int read_bytes(struct audit *a, sqlite3 *db, struct error *err)
 {
     int64_t bytes = -1;
     int r = audit_table_get_number(db, AUDIT_BYTES, &bytes, err);
-    if (r >= 0 && bytes < 0 &&
-        (audit_table_bytes(db, INT64_MAX, &bytes) < 0 ||
-         audit_table_put_number(db, AUDIT_BYTES, bytes) < 0))
-        r = error_set(err, db_error_code(db), 0, "audit: %s", sqlite3_errmsg(db));
+    if (r < 0)
+        return r;
+    if (bytes < 0 && (audit_table_bytes(db, INT64_MAX, &bytes) < 0 ||
+                      audit_table_put_number(db, AUDIT_BYTES, bytes) < 0))
+        return error_set(err, db_error_code(db), 0, "audit: %s", sqlite3_errmsg(db));
     a->bytes = bytes;
-    return r;
+    return 0;
 }
 
 /* --- the file's tail */
@@ -139,14 +144,17 @@ static int empty_file(struct recovery *v, struct error *err)
 
 static int newest_stored(sqlite3 *db, struct checkpoint *ret, struct error *err)
 {
-    struct audit_cursor c;
+    _cleanup_audit_cursor_ struct audit_cursor c = {0};
     struct audit_row row;
     int r = audit_cursor_open_checkpoints(&c, db, 0, INT64_MAX, AUDIT_NEWEST_FIRST, err);
-    r = r < 0 ? r : audit_cursor_next(&c, &row, err);
+    if (r < 0)
+        return r;
+    r = audit_cursor_next(&c, &row, err);
+    if (r < 0)
+        return r;
     if (r > 0 && !checkpoint_parse(row.body, row.len, ret))
         log_error("audit: the stored checkpoint %" PRIu64 " is damaged", row.seq);
-    audit_cursor_close(&c);
-    return r < 0 ? r : 0;
+    return 0;
 }
 
 static bool is_signed_with(const struct audit_key *key, const struct checkpoint *c)
@@ -249,7 +257,7 @@ static void note_recovery(struct recovery *v)
         audit_note_text(a, "damage", "recovered", details);
     }
     if (v->n_damaged)
-        log_warn("audit: bytes that are no record were found count=%zu", v->n_damaged);
+        log_warn("audit: bytes that are not a record were found count=%zu", v->n_damaged);
     if (v->n_missing) {
         snprintf(details, sizeof(details), "{\"what\":\"missing\",\"records\":%zu}", v->n_missing);
         audit_note_text(a, "damage", "lost", details);
@@ -282,15 +290,28 @@ int audit_recover(struct audit *a, struct error *err)
 {
     struct recovery v = {.audit = a, .db = store_database(a->store)};
     int r = audit_table_create(v.db, err);
-    r = r < 0 ? r : read_head(a, v.db, err);
-    r = r < 0 ? r : read_bytes(a, v.db, err);
-    r = r < 0 ? r : chain_tail(&v, err);
+    if (r < 0)
+        return r;
+    r = read_head(a, v.db, err);
+    if (r < 0)
+        return r;
+    r = read_bytes(a, v.db, err);
+    if (r < 0)
+        return r;
+    r = chain_tail(&v, err);
+    if (r < 0)
+        return r;
     a->bytes += (int64_t)v.bytes_chained;
-    r = r < 0 ? r : empty_file(&v, err);
-    r = r < 0 ? r : read_open_calls(&v, err);
+    r = empty_file(&v, err);
+    if (r < 0)
+        return r;
+    r = read_open_calls(&v, err);
+    if (r < 0)
+        return r;
     a->recovered_seq = a->seq;
-    r = r < 0 ? r : meet_signer(&v, err);
-    if (r >= 0)
-        note_recovery(&v);
-    return r;
+    r = meet_signer(&v, err);
+    if (r < 0)
+        return r;
+    note_recovery(&v);
+    return 0;
 }

@@ -48,18 +48,17 @@ struct drop_job {
 
 static uint64_t first_record(sqlite3 *db)
 {
-    struct audit_cursor c;
+    _cleanup_audit_cursor_ struct audit_cursor c = {0};
     struct audit_row row;
-    int r = audit_cursor_open(&c, db, 0, INT64_MAX, AUDIT_OLDEST_FIRST, NULL);
-    r = r < 0 ? r : audit_cursor_next(&c, &row, NULL);
-    audit_cursor_close(&c);
-    return r > 0 ? row.seq : 0;
+    if (audit_cursor_open(&c, db, 0, INT64_MAX, AUDIT_OLDEST_FIRST, NULL) < 0)
+        return 0;
+    return audit_cursor_next(&c, &row, NULL) > 0 ? row.seq : 0;
 }
 
 /* The newest checkpoint that is old enough. */
 static int find_base(sqlite3 *db, struct drop_job *j)
 {
-    struct audit_cursor c;
+    _cleanup_audit_cursor_ struct audit_cursor c = {0};
     struct audit_row row;
     struct checkpoint found;
     int r = audit_cursor_open_checkpoints(&c, db, 0, j->below, AUDIT_NEWEST_FIRST, NULL);
@@ -67,32 +66,35 @@ static int find_base(sqlite3 *db, struct drop_job *j)
         if (!checkpoint_parse(row.body, row.len, &found) || found.time_ns > j->until_ns)
             continue;
         j->base = found.seq;
-        break;
+        return 0;
     }
-    audit_cursor_close(&c);
     return r < 0 ? -EIO : 0;
 }
 
 /* The oldest checkpoint behind so many bytes of records; 0 where nothing is signed so late. */
 static int find_base_by_bytes(sqlite3 *db, const struct drop_job *j, uint64_t *ret)
 {
-    struct audit_cursor c;
+    _cleanup_audit_cursor_ struct audit_cursor records = {0}, checkpoints = {0};
     struct audit_row row;
     int64_t sum = 0;
     uint64_t seq = 0;
-    int r = audit_cursor_open(&c, db, 0, INT64_MAX, AUDIT_OLDEST_FIRST, NULL);
-    while (r >= 0 && sum < j->excess && (r = audit_cursor_next(&c, &row, NULL)) > 0) {
+    int r = audit_cursor_open(&records, db, 0, INT64_MAX, AUDIT_OLDEST_FIRST, NULL);
+    while (r >= 0 && sum < j->excess && (r = audit_cursor_next(&records, &row, NULL)) > 0) {
         sum += (int64_t)row.len;
         seq = row.seq;
     }
-    audit_cursor_close(&c);
-    if (r < 0 || !seq)
-        return r < 0 ? -EIO : 0;
-    r = audit_cursor_open_checkpoints(&c, db, seq - 1, INT64_MAX, AUDIT_OLDEST_FIRST, NULL);
-    r = r < 0 ? r : audit_cursor_next(&c, &row, NULL);
+    if (r < 0)
+        return -EIO;
+    if (!seq)
+        return 0;
+    if (audit_cursor_open_checkpoints(&checkpoints, db, seq - 1, INT64_MAX, AUDIT_OLDEST_FIRST,
+                                      NULL) < 0)
+        return -EIO;
+    r = audit_cursor_next(&checkpoints, &row, NULL);
+    if (r < 0)
+        return -EIO;
     *ret = r > 0 ? row.seq : 0;
-    audit_cursor_close(&c);
-    return r < 0 ? -EIO : 0;
+    return 0;
 }
 
 static int choose_base(sqlite3 *db, struct drop_job *j)
@@ -138,13 +140,12 @@ static int carry_row(struct drop_job *j, const struct audit_row *row)
 static int read_carried(sqlite3 *db, struct drop_job *j)
 {
     for (size_t i = 0; i < j->n_open && j->open[i] <= j->base; i++) {
-        struct audit_cursor c;
+        _cleanup_audit_cursor_ struct audit_cursor c = {0};
         struct audit_row row;
-        int r = audit_cursor_open(&c, db, j->open[i] - 1, j->open[i], AUDIT_OLDEST_FIRST, NULL);
-        r = r < 0 ? r : audit_cursor_next(&c, &row, NULL);
-        r = r > 0 ? carry_row(j, &row) : r;
-        audit_cursor_close(&c);
-        if (r < 0)
+        if (audit_cursor_open(&c, db, j->open[i] - 1, j->open[i], AUDIT_OLDEST_FIRST, NULL) < 0)
+            return -EIO;
+        int r = audit_cursor_next(&c, &row, NULL);
+        if (r < 0 || (r > 0 && carry_row(j, &row) < 0))
             return -EIO;
     }
     return 0;

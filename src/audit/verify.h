@@ -92,9 +92,9 @@ struct audit_verifier {
 /* key may be NULL: that of the export. */
 void audit_verifier_init(struct audit_verifier *v, const uint8_t *key);
 void audit_verifier_done(struct audit_verifier *v);
-/* A key that signed before the one of audit_verifier_init(): false when it is none, or one too
- * many. Where the checkpoints of one key end and those of another begin, a record must tell of it.
- */
+/* A key that signed before the one of audit_verifier_init(): false when it cannot be read as a
+ * key, or there are too many. Where the checkpoints of one key end and those of another begin, a
+ * record must tell of it. */
 bool audit_verifier_add_key(struct audit_verifier *v, const uint8_t key[CHECKPOINT_KEY_SIZE]);
 /* The key that signed first, as the material itself names it; not one that is believed. */
 void audit_verifier_begin_with(struct audit_verifier *v, const uint8_t key[CHECKPOINT_KEY_SIZE]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One epoll set and a sorted list of timers: the event loop of the runner and of the warden, which
- * cannot afford libuv (the rest runs on src/loop).
+ * cannot afford libuv, and of the gateway, where every change of what libuv waits for would be two
+ * system calls (the rest runs on src/loop).
  *
  * A watch or timer is embedded in its owner, so that the loop allocates nothing. Callbacks may stop
  * any watch or timer, also ones whose event is still waiting in the current batch, free their owner

@@ -71,7 +71,7 @@ void error_clear(struct error *err);
 /* As strerror(), with words for ERRNO_NO_JIT_MEMORY. */
 const char *error_errno_text(int errnum);
 
-/* The code of a name, ERROR_INTERNAL for one that is none. */
+/* The code of a name, ERROR_INTERNAL for an unknown one. */
 enum error_code error_code_find(const char *name);
 const char *error_code_name(enum error_code code); /* "not_found" */
 int error_code_http(enum error_code code);         /* 404 */

@@ -5,6 +5,7 @@
 #include "base/json-format.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -142,8 +143,9 @@ static int put_thousandths(struct strbuf *out, int64_t n)
     return strbuf_append(out, text, len);
 }
 
-/* 15 digits: every decimal that short comes out as it went in (17 would make 0.1 longer). Most are
- * times in thousandths, which need no printf. */
+/* With 15 digits every decimal that short comes out as it went in (17 would make 0.1 longer); a
+ * number that these do not tell from its neighbours gets all 17. Most are times in thousandths,
+ * which need no printf. */
 static int put_real(const json_t *value, struct strbuf *out)
 {
     char text[64];
@@ -151,7 +153,13 @@ static int put_real(const json_t *value, struct strbuf *out)
     int64_t n = v > 0 && v < 1e9 ? (int64_t)(v * 1000 + 0.5) : 0;
     if (n && (double)n / 1000 == v)
         return put_thousandths(out, n);
-    size_t len = json_dumpb(value, text, sizeof(text), JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    size_t len =
+        json_dumpb(value, text, sizeof(text) - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    if (!len || len >= sizeof(text))
+        return -EINVAL;
+    text[len] = 0;
+    if (strtod(text, NULL) != v)
+        len = json_dumpb(value, text, sizeof(text), JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
     return len && len <= sizeof(text) ? strbuf_append(out, text, len) : -EINVAL;
 }
 

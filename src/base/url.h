@@ -32,7 +32,7 @@ struct url {
     const char *rest;     /* in the text */
 };
 
-/* An http or https URL that every reader understands in the same way. -EPROTONOSUPPORT for another
- * scheme or none, -EPERM for a host that resolvers read as a number, -EINVAL for the rest: spaces,
- * control characters, a backslash behind the host, no host, a port that is none. */
+/* An http or https URL that every reader understands in the same way. -EPROTONOSUPPORT for
+ * another scheme or none, -EPERM for a host that resolvers read as a number, -EINVAL for the
+ * rest: spaces, control characters, a backslash behind the host, no host, a port out of range. */
 int url_parse(const char *text, struct url *ret);

@@ -39,7 +39,8 @@ void child_must(int r, const char *step, int wall)
         child_fail(step, r, wall);
 }
 
-/* Moves our three descriptors to fixed numbers. */
+/* Moves our three descriptors to fixed numbers. All are copied above the fixed numbers first:
+ * any of them may have the number that another one is to get, and dup2() would close it. */
 int child_take_descriptors(int stream_fd, int channel_fd, int failure_fd)
 {
     int stream = fcntl(stream_fd, F_DUPFD_CLOEXEC, CHILD_FREE_FD);
@@ -76,6 +77,8 @@ int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *e
     return 0;
 }
 
+/* What a parent ignores stays ignored after an execve(), and so would reach the sandbox's
+ * programs. */
 void child_reset_signals(void)
 {
     sigset_t none;

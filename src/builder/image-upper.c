@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes above an image, see image.h. The directory is empty, and no other process uses it while
  * it is filled, so what is found in it was made here; the image is only looked at, without
- * following its links, but for /etc/passwd and /etc/group, whose links end inside of it at the
- * latest. */
+ * following its links, but for /etc/passwd, /etc/group and the certificate authorities, whose links
+ * end inside of it at the latest. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -23,7 +23,8 @@
 #include "builder/mount.h"
 #include "builder/root.h"
 
-#define WHO_IS_WHO_MAX (256 * 1024) /* of an image's passwd or group; a larger one is replaced */
+#define WHO_IS_WHO_MAX  (256 * 1024) /* of an image's passwd or group; a larger one is replaced */
+#define TRUST_STORE_MAX (1024 * 1024)
 
 /* Places of ours that are no part of the disk. */
 static const char *const places[] = {"/proc", "/sys", "/dev", "/.mas", "/etc"};
@@ -143,8 +144,9 @@ static int write_file(const struct image_upper *u, int upper_fd, const char *nam
     return fd_write_all(fd, text, len);
 }
 
-/* A file of the image's, as a program in it would find it; -errno for anything but a small one. */
-static int read_file(int lower_fd, const char *name, struct strbuf *ret)
+/* A file of the image's, as a program in it would find it; -errno for anything but a file, -EFBIG
+ * for one of more than max bytes. */
+static int read_file(int lower_fd, const char *name, size_t max, struct strbuf *ret)
 {
     struct open_how how = {
         .flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
@@ -154,8 +156,10 @@ static int read_file(int lower_fd, const char *name, struct strbuf *ret)
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0)
         return -errno;
-    if (!S_ISREG(st.st_mode) || st.st_size > WHO_IS_WHO_MAX)
+    if (!S_ISREG(st.st_mode))
         return -EINVAL;
+    if (st.st_size > (off_t)max)
+        return -EFBIG;
     int r = strbuf_reserve(ret, (size_t)st.st_size + 1);
     ssize_t n = r < 0 ? r : read(fd, ret->data + ret->len, (size_t)st.st_size);
     if (n < 0)
@@ -189,7 +193,8 @@ static int add_who_is_who(const struct image_upper *u, int lower_fd, int upper_f
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * WHO_IS_WHO_MAX);
     const char *ours = root_file_text(name);
-    if (read_file(lower_fd, name, &text) < 0 || !text.len || memchr(text.data, 0, text.len))
+    if (read_file(lower_fd, name, WHO_IS_WHO_MAX, &text) < 0 || !text.len ||
+        memchr(text.data, 0, text.len))
         return write_file(u, upper_fd, name, ours, strlen(ours));
     if (knows_id(text.data, SANDBOX_TOOL_ID))
         return 0;
@@ -212,11 +217,104 @@ static int fill_etc(struct image_upper *u, int lower_fd, int upper_fd)
     return r < 0 ? upper_fail(u, r, "write /etc above the image") : 0;
 }
 
+/* --- certificate authorities */
+
+/* Where images have theirs: Debian and Alpine, Fedora, SUSE, others. */
+static const char *const trust_stores[] = {
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/var/lib/ca-certificates/ca-bundle.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+};
+
+/* The image's own text at that path, and our authority behind it. -ENOENT: it has none there. */
+static int read_trust_store(const struct image_upper *u, int lower_fd, const char *path,
+                            struct strbuf *ret)
+{
+    struct stat st;
+    int r = read_file(lower_fd, path + 1, TRUST_STORE_MAX, ret);
+    if (r == -EFBIG)
+        return r;
+    if (r < 0 || !ret->len)
+        return -ENOENT;
+    if (fstat(u->authority_fd, &st) < 0)
+        return -errno;
+    r = strbuf_puts(ret, "\n");
+    r = r < 0 ? r : strbuf_reserve(ret, (size_t)st.st_size + 1);
+    if (r < 0)
+        return r;
+    ssize_t n = pread(u->authority_fd, ret->data + ret->len, (size_t)st.st_size, 0);
+    if (n != st.st_size)
+        return n < 0 ? -errno : -EIO;
+    strbuf_commit(ret, (size_t)n);
+    return 0;
+}
+
+/* A file above hides a file of the image's, and a link to one, wherever that leads. It cannot where
+ * a directory on the way is a link. */
+static bool can_be_hidden(int lower_fd, const char *name)
+{
+    struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
+    _cleanup_close_ int fd = (int)syscall(SYS_openat2, lower_fd, name, &how, sizeof(how));
+    struct stat st;
+    return fd >= 0 && fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode));
+}
+
+static int replace_trust_store(struct image_upper *u, int lower_fd, int upper_fd, const char *path,
+                               const struct strbuf *text)
+{
+    char dir[PLAN_PATH_SIZE];
+    snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(path, '/') - path), path);
+    int r = make_target(u, lower_fd, upper_fd, dir);
+    return r < 0 ? r : write_file(u, upper_fd, path + 1, text->data, text->len);
+}
+
+/* Every store keeps its own text and gets our authority; the first one's goes to a place that
+ * variables can name whatever the image has, too. */
+static int add_authority(struct image_upper *u, int lower_fd, int upper_fd)
+{
+    const char *first = NULL;
+    bool replaced = false;
+    if (u->authority_fd < 0)
+        return 0;
+    for (size_t i = 0; i < ELEMENTS(trust_stores); i++) {
+        const char *path = trust_stores[i];
+        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * TRUST_STORE_MAX);
+        int r = read_trust_store(u, lower_fd, path, &text);
+        if (r == -ENOENT)
+            continue;
+        if (r >= 0 && !first)
+            r = write_file(u, upper_fd, PLAN_IMAGE_AUTHORITIES + 1, text.data, text.len);
+        first = first ? first : path;
+        if (r >= 0 && can_be_hidden(lower_fd, path + 1)) {
+            r = replace_trust_store(u, lower_fd, upper_fd, path, &text);
+            replaced = true;
+        }
+        if (r < 0)
+            return upper_fail(u, r, "add a certificate authority to the image's at %s%s", path,
+                              r == -EFBIG ? ", which may have 1 MiB" : "");
+    }
+    if (replaced)
+        return 0;
+    return first ? upper_fail(u, -ELOOP,
+                              "add to the image's certificate authorities: the directory of %s is "
+                              "behind a link",
+                              first)
+                 : upper_fail(u, -ENOENT,
+                              "find the image's certificate authorities, at %s or a place of "
+                              "other distributions",
+                              trust_stores[0]);
+}
+
 int image_upper_fill(struct image_upper *u, int lower_fd, int upper_fd)
 {
     mode_t mask = umask(022);
     int r = make_places(u, lower_fd, upper_fd);
     r = r < 0 ? r : fill_etc(u, lower_fd, upper_fd);
+    r = r < 0 ? r : add_authority(u, lower_fd, upper_fd);
     umask(mask);
     return r;
 }

@@ -14,7 +14,8 @@ struct image_upper {
     uid_t root_id, tool_id;     /* as the caller sees them */
     const char *const *targets; /* of the caller's mounts */
     size_t n_targets;
-    char step[160]; /* set on failure: which step, and at what */
+    int authority_fd; /* a certificate to add to those that the image's programs trust; -1: none */
+    char step[160];   /* set on failure: which step, and at what */
 };
 /* Fills the directory that goes above: our places, the caller's, and who is who. */
 int image_upper_fill(struct image_upper *u, int lower_fd, int upper_fd);

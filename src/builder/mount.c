@@ -21,6 +21,9 @@
 #define OWN_ROOT_DIR       "/mnt" /* not a system directory, so it is not bound into itself */
 #define BLANK_DISK_OPTIONS "size=1m,nr_inodes=64,mode=0755"
 
+/* The path is a caller's, below a directory that the operator allowed and that others may write
+ * to. No link in it is followed, not even one that would stay below: it could be swapped at any
+ * moment. */
 int mount_open_beneath(int dirfd, const char *path)
 {
     struct open_how how = {
@@ -64,6 +67,7 @@ const char *const mount_proc_read_only[] = {
     "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", NULL,
 };
 
+/* A mask that is not there hides nothing (ENOENT); a directory cannot be covered by a device. */
 static int mask_path(const char *path)
 {
     if (mount("/dev/null", path, NULL, MS_BIND, NULL) == 0 || errno == ENOENT)
@@ -267,6 +271,8 @@ static int carry_parts(void)
     return 0;
 }
 
+/* pivot_root(".", ".") stacks the old root upon the new one, at the same place, so that no
+ * directory is needed for it, and the unmount below takes the whole old tree away. */
 int mount_own_root(void)
 {
     if (mount("root", OWN_ROOT_DIR, "tmpfs", MS_NOSUID | MS_NODEV, MOUNT_OWN_ROOT_OPTIONS) < 0)
@@ -293,6 +299,9 @@ int mount_seal_root(void)
                : 0;
 }
 
+/* Each part is opened by itself and never through a link: the directories above a target may be the
+ * sandbox's own, or an image's, and a link among them would move the mount somewhere else. On a
+ * read-only file system the directory has to be there already. */
 int mount_make_target(const char *root, const char *target, uid_t owner)
 {
     _cleanup_close_ int at = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);

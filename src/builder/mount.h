@@ -66,8 +66,8 @@ int mount_seal_root(void);
 int mount_make_target(const char *root, const char *target, uid_t owner);
 /* The part of the disk that a path is in, and the rest of the path; NULL when in none. */
 const struct disk_part *mount_find_part(const char *target, const char **ret_rest);
-/* A new file at place, which everybody may read: the host's certificate authorities, which are in
- * the file hosts, and the one in authority_fd. */
+/* A new file at place, which every user may read: the host's certificate authorities, which are
+ * in the file hosts, and the one in authority_fd. */
 int mount_write_authorities(const char *hosts, int authority_fd, const char *place);
 /* Mounts the host's certificate authorities and the one in the file over the former. */
 int mount_authority(int authority_fd);

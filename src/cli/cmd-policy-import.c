@@ -235,11 +235,15 @@ static int import_permissions(struct import *im, const json_t *permissions, stru
             leave_out(im, key, "this key has no counterpart");
     }
     r = import_list(im, permissions, "deny", err);
-    if (r >= 0)
-        r = import_list(im, permissions, "ask", err);
-    if (r >= 0)
-        r = import_list(im, permissions, "allow", err);
-    if (r >= 0 && !im->n_rules)
+    if (r < 0)
+        return r;
+    r = import_list(im, permissions, "ask", err);
+    if (r < 0)
+        return r;
+    r = import_list(im, permissions, "allow", err);
+    if (r < 0)
+        return r;
+    if (!im->n_rules)
         strbuf_puts(&im->out, "  []\n");
     return r;
 }

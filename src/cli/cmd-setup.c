@@ -331,7 +331,7 @@ static int check_args(const struct args *a, const char *user)
                                   *name);
     }
     if (user && (!*user || strpbrk(user, ":\n\r\t /")))
-        return cli_fail_usage("setup: '%s' is no name of a user", user);
+        return cli_fail_usage("setup: '%s' is not a user name", user);
     if (user && !a->root && !getpwnam(user))
         return cli_fail_usage("setup: there is no user '%s'", user);
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether this host has what all sandboxes at once may take, each with the daemon's default limits:
- * of what the kernel shares out among everybody and charges to no sandbox, and of memory. */
+/* Whether this host has what all sandboxes at once may take, each with the daemon's default
+ * limits: memory, and what the kernel shares out among all users and charges to no sandbox. */
 #pragma once
 
 #include <jansson.h>

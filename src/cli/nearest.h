@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which known name was probably meant by a word that is none. */
+/* Which known name was probably meant by an unknown word. */
 #pragma once
 
 #include <stddef.h>

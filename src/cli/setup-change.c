@@ -240,7 +240,7 @@ static int write_text(const struct setup_root *root, const char *path, const cha
 {
     int r = setup_root_write(root, path, text, FILE_MODE);
     if (r == -ELOOP)
-        return cli_set_error(err, NULL, "'%s' is no ordinary file: it is left alone", path);
+        return cli_set_error(err, NULL, "'%s' is not an ordinary file: it is left alone", path);
     if (r < 0)
         return cli_set_error(err, NULL, "write '%s': %s", path, strerror(-r));
     return 0;

@@ -178,7 +178,7 @@ static int make_hardlink(struct unpacker *u, const char *target, int at, const c
     /* A second name of a symbolic link is that link in another directory, from where it may lead
      * out. */
     if (!S_ISREG(st.st_mode))
-        return skip_entry(u, name, "is a second name of something that is no file");
+        return skip_entry(u, name, "is a second name of something that is not a file");
     unlinkat(at, base, 0);
     if (linkat(from, target_base, at, base, 0) < 0)
         return cli_set_error(u->err, NULL, "make link '%s': %s", name, strerror(errno));

@@ -202,7 +202,9 @@ static void unknown_variable(const char *name, const char *variable, int len,
 {
     const char *near = config_suggest(name);
     if (!near) {
-        config_warn(p, "variable " ENV_PREFIX "%.*s is not ours; ignored", len, variable);
+        config_warn(p,
+                    "the variable " ENV_PREFIX "%.*s is not a key of this program and is ignored",
+                    len, variable);
         return;
     }
     char meant[FLAG_NAME_MAX];

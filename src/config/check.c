@@ -185,6 +185,8 @@ static void check_runtime(struct config *c, struct config_problems *p)
         return;
     }
     machine_config_load(&c->machine, &sizes, c->runtime_config, p);
+    strv_free(c->machine_cidrs);
+    c->machine_cidrs = machine_cidrs_format(&c->machine);
     apply_machine_sizes(c, &sizes, p);
 }
 
@@ -268,26 +270,17 @@ static void check_kube(const struct config *c, struct config_problems *p)
                                         "kube_image",           "kube_images",
                                         "kube_link_image",      "kube_runtime_classes",
                                         "kube_storage_classes", "kube_unproven_network",
-                                        "kube_hostpath"};
-    static const char *const brokers[] = {"kube_context",
-                                          "kube_direct_from",
-                                          "kube_direct_port",
-                                          "kube_exec_plugins",
-                                          "kube_hostpath",
-                                          "kube_images",
-                                          "kube_link_image",
-                                          "kube_max_disk",
-                                          "kube_lease_namespace",
-                                          "kube_namespace_prefix",
-                                          "kube_node_disk",
-                                          "kube_own_users",
-                                          "kube_priority_class",
-                                          "kube_runtime_classes",
-                                          "kube_storage_classes",
-                                          "kube_uid_count",
-                                          "kube_uid_first",
-                                          "kube_writable_root",
-                                          "orphan_ttl"};
+                                        "kube_hostpath",        "kube_shared_namespace"};
+    static const char *const brokers[] = {"kube_context",          "kube_direct_from",
+                                          "kube_direct_port",      "kube_exec_plugins",
+                                          "kube_hostpath",         "kube_images",
+                                          "kube_link_image",       "kube_max_disk",
+                                          "kube_lease_namespace",  "kube_namespace_prefix",
+                                          "kube_node_disk",        "kube_own_users",
+                                          "kube_priority_class",   "kube_runtime_classes",
+                                          "kube_shared_namespace", "kube_storage_classes",
+                                          "kube_uid_count",        "kube_uid_first",
+                                          "kube_writable_root",    "orphan_ttl"};
     const struct kube_config *k = &c->kube;
     if ((k->config_file != NULL) + k->in_cluster + (k->socket != NULL) > 1)
         config_error(p, "kube_config, kube_in_cluster and kube_socket: only one of them says how "
@@ -307,15 +300,58 @@ static void check_kube(const struct config *c, struct config_problems *p)
             config_warn(p, "%s has no effect without kube_config or kube_in_cluster", needs[i]);
 }
 
-/* A sandbox that asks for a smaller limit has a smaller request; a default that can never be met is
- * a mistake. */
+/* A sandbox that asks for a smaller limit has a smaller request; one of the operator's that can
+ * never be met is a mistake. */
 static void check_requests(const struct config *c, struct config_problems *p)
 {
     const struct limits *l = &c->default_limits;
-    if (l->cpu_millicores && c->kube.cpu_request_millicores > l->cpu_millicores)
+    if (l->cpu_millicores && c->kube.cpu_request_millicores > l->cpu_millicores &&
+        config_origin(c, "cpu_request") != ORIGIN_DEFAULT)
         config_error(p, "cpu_request: it is more than cpu_limit");
     if (l->memory_bytes && c->kube.memory_request_bytes > l->memory_bytes)
         config_error(p, "mem_request: it is more than mem_limit");
+}
+
+bool config_has_streams(const struct config *c)
+{
+    return strcmp(c->stream_mode, "sidecar") == 0;
+}
+
+/* What mas-stream reads at once, 32 KiB, is up to six times as much as JSON. One that is too long
+ * ends the connection, and the next one begins with it again. */
+#define STREAM_MESSAGE_LEAST (256 * 1024)
+
+/* Pods have one network for all of their containers, so that commands reach what the stream
+ * container reaches: without a key they would have all of the API. */
+static void check_streams(const struct config *c, struct config_problems *p)
+{
+    static const char *const of_sidecars[] = {"stream_sidecar_image", "stream_endpoint",
+                                              "stream_events_dir"};
+    bool broker = kube_is_configured(&c->kube) && c->kube.socket;
+    bool sidecar = config_has_streams(c);
+    for (size_t i = 0; i < ELEMENTS(of_sidecars); i++) {
+        if (config_origin(c, of_sidecars[i]) == ORIGIN_DEFAULT)
+            continue;
+        if (!sidecar)
+            config_warn(p, "%s has no effect without stream_mode: sidecar", of_sidecars[i]);
+        else if (broker)
+            config_warn(p, "%s has no effect with kube_socket: it is in that broker's settings",
+                        of_sidecars[i]);
+    }
+    if (!sidecar)
+        return;
+    if (!kube_is_configured(&c->kube))
+        config_error(p, "stream_mode: sidecar needs the kube runtime (kube_config)");
+    if (!broker && !c->stream_sidecar_image)
+        config_error(p, "stream_sidecar_image: needed with stream_mode: sidecar");
+    if (!broker && !c->stream_endpoint)
+        config_error(p, "stream_endpoint: needed with stream_mode: sidecar");
+    if (c->http.ws_max_message < STREAM_MESSAGE_LEAST)
+        config_error(p, "ws_max_message: stream_mode: sidecar needs 256Ki or more");
+    if (!c->api.token && !c->auth_token_file && !c->api.require_keys)
+        config_error(p,
+                     "stream_mode: sidecar lets commands reach this daemon: it needs auth_token, "
+                     "auth_token_file or require_keys");
 }
 
 static void check_cluster(const struct config *c, struct config_problems *p)
@@ -327,15 +363,11 @@ static void check_cluster(const struct config *c, struct config_problems *p)
     if (strcmp(c->api.cache_mode, "pvc") == 0 && !kube)
         config_error(p, "cache_mode: pvc needs the kube runtime");
     check_requests(c, p);
-    if (strcmp(c->stream_mode, "sidecar") == 0)
-        config_error(p, "stream_mode: sidecar is not there yet: runners bring the output");
+    check_streams(c, p);
     if (c->pool.max && c->pool.min > c->pool.max)
         config_error(p, "warm_pool_min: %lld is more than warm_pool_max", (long long)c->pool.min);
-    static const char *const nowhere[] = {"stream_sidecar_image", "stream_endpoint",
-                                          "stream_events_dir", "warm_control_namespace"};
-    for (size_t i = 0; i < ELEMENTS(nowhere); i++)
-        if (config_origin(c, nowhere[i]) != ORIGIN_DEFAULT)
-            config_warn(p, "%s has no effect yet", nowhere[i]);
+    if (config_origin(c, "warm_control_namespace") != ORIGIN_DEFAULT)
+        config_warn(p, "warm_control_namespace has no effect yet");
     static const char *const kube_only[] = {"cpu_request", "mem_request", "cache_pvc_size",
                                             "cache_pvc_storage_class", "cache_pvc_access_mode"};
     for (size_t i = 0; i < ELEMENTS(kube_only) && !kube; i++)

@@ -300,6 +300,7 @@ int config_deserialize(struct config *c, const char *data, size_t len, struct er
             return r;
         data = stop + 1;
     }
+    machine_cidrs_take(&c->machine, c->machine_cidrs);
     return 0;
 }
 
@@ -327,7 +328,7 @@ int config_load_part(struct config *c, char *const *list, struct error *err)
         const char *value = strchr(*list, '=');
         _cleanup_free_ char *name = value ? xstrndup(*list, (size_t)(value - *list)) : NULL;
         if (!name)
-            return error_set(err, ERROR_INTERNAL, EPROTO, "'%s' is no setting", *list);
+            return error_set(err, ERROR_INTERNAL, EPROTO, "'%s' is not a setting", *list);
         int r = take_pair(c, name, value + 1, err);
         if (r < 0)
             return r;

@@ -71,6 +71,7 @@ struct config {
     enum isolation min_isolation;
     char *runtime_config;
     struct machine_config machine; /* of it, or the defaults; config_check() fills it in */
+    char **machine_cidrs;          /* its ranges, for a process that cannot read the file */
     char *policy_file;
     char *state_dir; /* NULL: main decides */
     char *landlock_dir;
@@ -178,6 +179,8 @@ extern const size_t config_n_keys;
         if (k->name)
 /* By name or alias; '-' and '.' count as '_'. NULL when unknown. */
 const struct config_key *config_key_find(const char *name);
+/* Whether containers of pods bring the output of commands (stream_mode). */
+bool config_has_streams(const struct config *c);
 enum config_origin config_origin(const struct config *c, const char *name);
 /* The operator named the process runtime, one way or the other. */
 bool config_process_enabled(const struct config *c);

@@ -192,7 +192,7 @@ static void read_text(const struct reading *r, const struct field *f, const char
     const char *text = json_string_value(value);
     const char *placeholder = unknown_placeholder(text, has_id ? id_placeholders : no_placeholders);
     if (is_path && placeholder)
-        return reading_refuse(r, "%s: '%s' is no placeholder here%s", path, placeholder,
+        return reading_refuse(r, "%s: '%s' is not a placeholder here%s", path, placeholder,
                               has_id ? "; there is " MACHINE_ID : "");
     /* With an id in place of the placeholder; a longer one is refused when its sandbox is made. */
     size_t longer = strstr(text, MACHINE_ID) && is_path ? USUAL_ID_SIZE : 0;
@@ -306,12 +306,26 @@ static void read_drive(const struct reading *r, const json_t *value, size_t i)
     if (only && !json_is_boolean(only))
         reading_refuse(r, "%sis_read_only is neither true nor false", place);
     d->writable = only && json_is_false(only);
-    if (d->writable)
-        reading_refuse(r, "%sis_read_only: drives are read-only, since every machine has them",
-                       place);
     if (json_is_true(json_object_get(value, "is_root_device")))
         reading_refuse(r, "%sis_root_device: the root is what rootfs names", place);
     read_rate(r, value, place, "rate_limiter", &d->rate);
+}
+
+/* Each machine has all drives, and one that is written is one machine's at a time. */
+static void check_writable(const struct reading *r)
+{
+    const struct machine_file *f = r->file;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->m.n_drives; i++)
+        n += f->m.drives[i].writable;
+    if (n > MACHINE_WRITABLE_MAX)
+        reading_refuse(r, "drives: more than %d with is_read_only: false", MACHINE_WRITABLE_MAX);
+    if (n && f->m.vmm == MACHINE_FIRECRACKER)
+        reading_refuse(r, "drives: Firecracker opens its drives itself, which it has no right to "
+                          "write; QEMU's machines can have drives with is_read_only: false");
+    if (n && f->sizes.pool_size)
+        reading_refuse(r, "pool.size: one machine at a time can have a drive with is_read_only: "
+                          "false, so none can wait");
 }
 
 static void read_drives(const struct reading *r, const json_t *file)
@@ -353,7 +367,7 @@ static void check_args(const struct reading *r, const json_t *file)
             reading_refuse(r, "tool_runner.args[%zu] is not a text", i);
         else if (unknown)
             reading_refuse(r,
-                           "tool_runner.args[%zu]: '%s' is no placeholder; there are {id}, "
+                           "tool_runner.args[%zu]: '%s' is not a placeholder; there are {id}, "
                            "{vsock_uds} and {api_socket}",
                            i, unknown);
     }
@@ -409,7 +423,7 @@ static void read_vmm(const struct reading *r)
             r->file->m.vmm = i;
             return;
         }
-    reading_refuse(r, "vmm: '%s' is none of firecracker, qemu, auto", r->file->vmm);
+    reading_refuse(r, "vmm: '%s' must be firecracker, qemu or auto", r->file->vmm);
 }
 
 static void check_required(const struct reading *r)
@@ -500,6 +514,7 @@ void machine_config_parse(struct machine_config *ret, struct machine_sizes *ret_
     read_cidrs(&r, o);
     check_required(&r);
     check_pool(&r);
+    check_writable(&r);
     check_undone(&r);
     *ret = file.m;
     *ret_sizes = file.sizes;
@@ -514,4 +529,34 @@ void machine_config_load(struct machine_config *ret, struct machine_sizes *ret_s
         config_error(p, "runtime_config: %s: %s", path, strerror(-n));
     else
         machine_config_parse(ret, ret_sizes, path, text.data ? text.data : "", text.len, p);
+}
+
+/* --- for the control plane */
+
+#define CIDRS_CLOSED "closed"
+
+char **machine_cidrs_format(const struct machine_config *m)
+{
+    char **texts = xcalloc(m->n_cidrs + 2, sizeof(*texts)), place[ADDRESS_TEXT_SIZE];
+    for (uint32_t i = 0; i < m->n_cidrs; i++) {
+        const struct net_range *r = &m->cidrs[i];
+        struct address a = {.family = r->family == NET_IPV6 ? AF_INET6 : AF_INET};
+        memcpy(a.bytes, r->address, address_bits(&a) / 8);
+        address_format(&a, place);
+        texts[i] = !r->port_first        ? xasprintf("%s/%u", place, r->bits)
+                   : a.family == AF_INET ? xasprintf("%s/%u:%u", place, r->bits, r->port_first)
+                                         : xasprintf("[%s/%u]:%u", place, r->bits, r->port_first);
+    }
+    if (m->network_closed)
+        texts[m->n_cidrs] = xstrdup(CIDRS_CLOSED);
+    return texts;
+}
+
+void machine_cidrs_take(struct machine_config *m, char *const *texts)
+{
+    for (; texts && *texts; texts++)
+        if (strcmp(*texts, CIDRS_CLOSED) == 0)
+            m->network_closed = 1;
+        else if (m->n_cidrs < NET_RANGES_MAX && net_range_parse(*texts, &m->cidrs[m->n_cidrs]) == 0)
+            m->n_cidrs++;
 }

@@ -25,5 +25,8 @@ void machine_config_init(struct machine_config *m, const char *dir);
 void machine_config_parse(struct machine_config *ret, struct machine_sizes *ret_sizes,
                           const char *name, const char *text, size_t len,
                           struct config_problems *p);
+/* What limits networks by address, as texts and back: the control plane reads no file. */
+char **machine_cidrs_format(const struct machine_config *m);
+void machine_cidrs_take(struct machine_config *m, char *const *texts);
 void machine_config_load(struct machine_config *ret, struct machine_sizes *ret_sizes,
                          const char *path, struct config_problems *p);

@@ -69,7 +69,7 @@ static void setup_log(const struct config *c)
 static void tell_warden(char byte)
 {
     if (write(HANDOVER_READY, &byte, 1) < 0)
-        log_warn("cannot tell the warden how far the start is: %s", strerror(errno));
+        log_warn("cannot report the progress of the start to the warden: %s", strerror(errno));
 }
 
 /* Listening sockets are logged by the first that can serve them, with the ports that the kernel

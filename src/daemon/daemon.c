@@ -62,7 +62,7 @@ static void check_rules(struct config_problems *p, const char *key, char **rules
     }
 }
 
-/* The gateway takes them for rules: one that is none would stop every fetch. */
+/* The gateway takes them for rules: one that cannot be read would stop every fetch. */
 static void check_registries(struct config_problems *p, char **registries)
 {
     for (; registries && *registries; registries++) {
@@ -117,8 +117,10 @@ static void check_network(const struct config *c, struct config_problems *p)
                          NET_RANGES_MAX);
     daemon_fill_network(c, &network);
     if (!net_config_is_valid(&network))
-        config_error(p, "network_pool, network_pool6: these are not networks of IPv4 and IPv6 with "
-                        "room for sandboxes");
+        config_error(
+            p,
+            "network_pool, network_pool6: they must be a network of IPv4 and one of IPv6 with room "
+            "for sandboxes");
 }
 
 static void check_policy(struct config_problems *p, const char *path)

@@ -28,11 +28,12 @@ static char **copy_list(char **list)
     return list ? strv_copy(list) : NULL;
 }
 
-/* A limit of 0 is none. */
+/* A limit of 0 means that there is no limit. */
 static struct kube_ceiling make_ceiling(const struct config *c)
 {
     const struct kube_config *k = &c->kube;
     const struct limits *most = &c->max_limits;
+    bool streams = config_has_streams(c);
     return (struct kube_ceiling){
         .prefix = copy_text(k->prefix),
         .instance = copy_text(k->instance),
@@ -44,6 +45,7 @@ static struct kube_ceiling make_ceiling(const struct config *c)
         .link_image = copy_text(k->link_image),
         .priority_class = copy_text(k->priority_class),
         .lease_namespace = copy_text(k->lease_namespace),
+        .shared_namespace = copy_text(k->shared_namespace),
         .direct_port = k->direct_port,
         .direct_from = copy_text(k->direct_from),
         .uid_first = k->uid_first,
@@ -53,6 +55,9 @@ static struct kube_ceiling make_ceiling(const struct config *c)
         .disk_bytes = k->disk_bytes,
         .orphan_s = (uint32_t)(k->orphan_ms / 1000),
         .host_path = k->host_path ? copy_text(c->api.cache_hostpath) : NULL,
+        .stream_image = streams ? copy_text(c->stream_sidecar_image) : NULL,
+        .stream_endpoint = streams ? copy_text(c->stream_endpoint) : NULL,
+        .stream_events_dir = streams ? copy_text(c->stream_events_dir) : NULL,
         .node_disk = k->node_disk,
         .own_users = k->own_users,
         .writable_root = k->writable_root,

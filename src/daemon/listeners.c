@@ -163,6 +163,8 @@ static int open_loopback(struct listeners *l, const struct config *c, const char
 static int take_systemd(struct listeners *l, const struct config *c, struct error *err)
 {
     const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+    /* The variables are inherited by every child of a service: they are ours only where they name
+     * us. */
     if (!pid || !count || atol(pid) != (long)getpid())
         return 0;
     int n = atoi(count);
@@ -213,6 +215,8 @@ void listeners_hand_over(const struct listeners *l, struct startup *s)
     }
 }
 
+/* Another daemon may have replaced the socket since then: only the file that is still the one we
+ * made is removed. */
 static void remove_file(const struct listener *l)
 {
     struct stat st;

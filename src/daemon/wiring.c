@@ -191,6 +191,7 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .quota_data = k,
         .pool = {.config = c->pool, .spec = &k->default_spec},
     };
+    o.config.streams = config_has_streams(c);
     o.journal.room.dir_fd = journal_dir;
     o.journal.room.reserve_bytes = c->warden.state_reserve_bytes / 2;
     /* A call over lines makes what it needs: its process may end with it. */
@@ -379,6 +380,8 @@ static bool is_owner_known(void *data, const char *owner)
 static int on_sandbox_found(void *data, const struct cluster_found *found, struct error *err)
 {
     struct control *k = data;
+    if (found->pooled)
+        return manager_adopt_member(k->manager, found->runtime_id);
     struct sandbox_remains remains = {.runtime_id = found->runtime_id,
                                       .record = found->record,
                                       .len = found->len,
@@ -390,18 +393,27 @@ static int on_sandbox_found(void *data, const struct cluster_found *found, struc
     return manager_rebuild(k->manager, &remains, err);
 }
 
+static void on_all_found(void *data)
+{
+    struct control *k = data;
+    manager_rebuilt(k->manager);
+}
+
 /* A pod that does not come to run is given up before the manager would do so, with the reason. */
 static struct cluster *make_cluster(struct control *k)
 {
     const struct config *c = k->ctx->config;
     uint64_t most_ms = c->manager.create_timeout_ms;
+    bool has_pool = c->pool.size || c->pool.autosize;
     struct cluster_options o = {.loop = k->ctx->loop,
                                 .sock = k->ctx->kube_sock,
                                 .generation = k->ctx->generations_before + k->ctx->generation,
                                 .home = c->kube.home ? c->kube.home : c->kube.instance,
                                 .on_found = on_sandbox_found,
+                                .on_rebuilt = on_all_found,
                                 .found_data = k,
                                 .image = c->kube.image,
+                                .pool_spec = has_pool ? &k->default_spec : NULL,
                                 .cpu_request_millicores = c->kube.cpu_request_millicores,
                                 .memory_request_bytes = c->kube.memory_request_bytes,
                                 .unproven_network = c->kube.unproven_network,
@@ -419,6 +431,7 @@ static int open_host(struct control *k, struct error *err)
     daemon_fill_network(c, &k->network);
     k->host = (struct runtime_host){.warden = k->warden,
                                     .network = &k->network,
+                                    .machine = &c->machine,
                                     .cluster = make_cluster(k),
                                     .mounts_allow = c->mounts_allow,
                                     .process_enabled = config_process_enabled(c),

@@ -44,12 +44,12 @@ static void put_mark(struct netlink_message *m, uint32_t slot)
     netlink_put_u32(m, CTA_MARK_MASK, htonl(UINT32_MAX));
 }
 
-void connections_forget(int sock, uint32_t slot)
+int connections_forget(int sock, uint32_t slot)
 {
     struct netlink_message m;
     connections_begin(&m, IPCTNL_MSG_CT_DELETE, 0, AF_UNSPEC);
     put_mark(&m, slot);
-    netlink_send(sock, &m);
+    return netlink_send(sock, &m);
 }
 
 /* --- which of them */

@@ -12,8 +12,8 @@
 
 #include "proto/net.h"
 
-/* All of a slot's. sock: of netfilter, in the router's namespace. */
-void connections_forget(int sock, uint32_t slot);
+/* All of a slot's. sock: of netfilter, in the router's namespace. 0 or -errno. */
+int connections_forget(int sock, uint32_t slot);
 /* Those that these ranges do not allow. 0 or -errno. */
 int connections_forget_others(int sock, uint32_t slot, const struct net_range *ranges, uint32_t n);
 /* What the host has translated for sandboxes of these pools. sock: of netfilter, in the host's

@@ -135,7 +135,7 @@ static size_t size_of(const struct net_range *pool)
     return pool->family == NET_IPV4 ? 4 : 16;
 }
 
-/* Without a search for others that have it: nobody else can. */
+/* Without a search for others that have the address: no other interface is on this link. */
 static int add_address(int sock, int index, const struct net_range *pool, uint32_t n)
 {
     struct netlink_message m;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links, addresses and routes: all by rtnetlink, in the namespace of the socket that is given.
  *
- * Every end knows the other one's hardware address from the start (a permanent neighbour), so that
- * nobody has to answer questions about it, and everything else can be dropped. */
+ * Every end knows the other one's hardware address from the start (a permanent neighbour), so
+ * that no question about it has to be answered, and everything else can be dropped. */
 #pragma once
 
 #include <net/if.h>
@@ -42,8 +42,8 @@ struct link_end {
     bool is_peer;
 };
 int link_end_configure(int sock, const struct link_end *e);
-/* All of a pool, or everything, by way of the other end. table 0: the main one. -EEXIST where there
- * is such a route, whoever made it. */
+/* All of a pool, or everything, by way of the other end. table 0: the main one. -EEXIST where
+ * there is such a route, ours or another's. */
 enum link_route { LINK_ROUTE_POOL, LINK_ROUTE_ALL };
 int link_end_route(int sock, const struct link_end *e, enum link_route which, uint32_t table);
 /* Packets with this mark look into this table, before the main one. */

@@ -109,8 +109,8 @@ static bool serve_one(struct router *r)
 
 static const char usage[] =
     "usage: mas-net [--help|--version]\n"
-    "Started by mas-sandboxd where sandboxes may have a network by address; "
-    "of no use by hand.\n";
+    "mas-sandboxd starts it where sandboxes may have a network by address; it is of no use by "
+    "hand.\n";
 
 /* Started by hand, or by a program that is not the warden. */
 static int explain_usage(int argc, char **argv)

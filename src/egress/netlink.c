@@ -25,13 +25,14 @@ int netlink_open(int protocol)
     return error;
 }
 
-static void *message_grow(struct netlink_message *m, size_t size)
+/* Where in the message the new bytes are. */
+static size_t message_grow(struct netlink_message *m, size_t size)
 {
     size_t at = NLMSG_ALIGN(m->head.nlmsg_len);
     assert(at + size <= sizeof(m->bytes));
     memset(m->bytes + at, 0, NLMSG_ALIGN(size));
     m->head.nlmsg_len = (uint32_t)(at + size);
-    return m->bytes + at;
+    return at;
 }
 
 void netlink_begin(struct netlink_message *m, uint16_t type, uint16_t flags, const void *fixed,
@@ -40,15 +41,17 @@ void netlink_begin(struct netlink_message *m, uint16_t type, uint16_t flags, con
     m->head = (struct nlmsghdr){.nlmsg_len = NLMSG_HDRLEN,
                                 .nlmsg_type = type,
                                 .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | NLM_F_ACK | flags)};
-    memcpy(message_grow(m, size), fixed, size);
+    size_t at = message_grow(m, size);
+    memcpy(m->bytes + at, fixed, size);
 }
 
 void netlink_put(struct netlink_message *m, uint16_t type, const void *data, size_t size)
 {
-    struct nlattr *a = message_grow(m, NLA_HDRLEN + NLA_ALIGN(size));
-    *a = (struct nlattr){.nla_len = (uint16_t)(NLA_HDRLEN + size), .nla_type = type};
+    struct nlattr a = {.nla_len = (uint16_t)(NLA_HDRLEN + size), .nla_type = type};
+    size_t at = message_grow(m, NLA_HDRLEN + NLA_ALIGN(size));
+    memcpy(m->bytes + at, &a, sizeof(a));
     if (size)
-        memcpy((char *)a + NLA_HDRLEN, data, size);
+        memcpy(m->bytes + at + NLA_HDRLEN, data, size);
 }
 
 void netlink_put_text(struct netlink_message *m, uint16_t type, const char *text)

@@ -77,10 +77,10 @@ static int write_setting(const char *path, const char *text)
     return fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0;
 }
 
-/* In the router's namespace, which nothing else looks at. Refusals are not to be counted: whoever
- * is refused often is to fail as quickly as the first time. A new namespace has the settings of
- * IPv4 that the host has: where the host looks for the way back to a source, answers would not come
- * in, because only marked packets have a route to the outside. */
+/* In the router's namespace, which nothing else looks at. The kernel must not slow refusals down
+ * by their number: a program that is refused often fails as quickly as the first time. A new
+ * namespace has the settings of IPv4 that the host has: where the host looks for the way back to
+ * a source, answers would not come in, because only marked packets have a route to the outside. */
 static int write_settings(char *why, size_t size)
 {
     static const struct {
@@ -236,15 +236,25 @@ static void link_name(uint32_t slot, char ret[IFNAMSIZ])
     snprintf(ret, IFNAMSIZ, TABLE_LINK, slot);
 }
 
+static int forget_slot(struct router *r, uint32_t slot, char *why, size_t size)
+{
+    int e = connections_forget(r->connections, slot);
+    if (e < 0)
+        snprintf(why, size, "connections of a sandbox that has ended: %s", strerror(-e));
+    return e;
+}
+
+/* Its connections are forgotten also where its link is gone already. */
 static int remove_slot(struct router *r, uint32_t slot, char *why, size_t size)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX);
     char name[IFNAMSIZ];
     link_name(slot, name);
     int e = link_remove(r->links, name);
-    connections_forget(r->connections, slot);
+    int forgotten = forget_slot(r, slot, why, size);
     e = e < 0 ? e : table_remove(&text, &r->start.config, slot);
-    return e < 0 ? e : rules_run(r->rules, &text, why, size);
+    e = e < 0 ? e : rules_run(r->rules, &text, why, size);
+    return e < 0 ? e : forgotten;
 }
 
 /* The router's end of a link that is there. */
@@ -294,7 +304,10 @@ static int add_slot(struct router *r, const struct net_request *q, const int *fd
     /* There may be one before whose removal was lost. What stays of it makes the next steps fail:
      * they make rules and links, and take none that are there. */
     remove_slot(r, q->slot, ignored, sizeof(ignored));
-    e = table_add(&text, &r->start.config, q);
+    /* Rules let answers to a connection in: to one of the sandbox before, they would let them into
+     * this one. */
+    e = forget_slot(r, q->slot, why, size);
+    e = e < 0 ? e : table_add(&text, &r->start.config, q);
     e = e < 0 ? e : rules_run(r->rules, &text, why, size);
     if (e < 0)
         return e;

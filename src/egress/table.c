@@ -149,7 +149,7 @@ static int close_networks(struct strbuf *b, const struct net_config *c)
     return r;
 }
 
-/* The pools are nobody's destination: sandboxes do not reach each other. */
+/* No packet may go to an address of the pools: sandboxes do not reach each other. */
 static int close_pools(struct strbuf *b, const struct net_config *c)
 {
     char text4[ADDRESS_TEXT_SIZE], text6[ADDRESS_TEXT_SIZE];

@@ -65,7 +65,7 @@ static int check_kind(struct engine *e, const json_t *version)
     const json_t *component = NULL;
     const struct engine_dialect *d = engine_dialect_find(version, &component);
     if (!d)
-        return refuse_answer(e, "what answers at %s is no engine that is known here",
+        return refuse_answer(e, "what answers at %s is not a container engine that is known here",
                              e->rest.socket);
     if (d != engine_dialect(e))
         return refuse_answer(e, "the engine at %s is %s", e->rest.socket, engine_dialect_name(d));
@@ -100,8 +100,8 @@ int api_ask_version(struct engine *e)
     if (status < 0)
         return status;
     if (status != 200 || !json_is_object(version))
-        return refuse_answer(e, "what answers at %s is no engine: status %d", e->rest.socket,
-                             status);
+        return refuse_answer(e, "what answers at %s is not a container engine: status %d",
+                             e->rest.socket, status);
     snprintf(e->version, sizeof(e->version), "%.63s", json_member_text(version, "Version"));
     for (char *p = e->version; *p; p++)
         if (*p <= ' ' || *p > '~' || *p == '"')
@@ -202,7 +202,8 @@ int api_inspect(struct engine *e, json_t **ret)
     if (status != 200)
         return status == 404 ? -ENOENT : status < 0 ? status : -EIO;
     if (!is_ours(e, *ret)) {
-        refuse_answer(e, "the container that it names %.40s is another's", container_ref(e));
+        refuse_answer(e, "the container that it names, %.40s, belongs to another sandbox",
+                      container_ref(e));
         json_decref(*ret);
         *ret = NULL;
         return -ENOENT;

@@ -149,7 +149,7 @@ static json_t *format_mounts(const struct engine *e)
     }
     snprintf(source, sizeof(source), "%s/" ENGINE_LINK, o->dir);
     r |= add_mount(list, OCI_LINK_INSIDE, source, true);
-    if (o->child.authority_from_fd) {
+    if (o->child.authority_from_fd && !e->image) {
         snprintf(source, sizeof(source), "%s/" ENGINE_AUTHORITIES, o->dir);
         r |= add_mount(list, ROOT_AUTHORITIES, source, true);
     }

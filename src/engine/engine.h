@@ -127,7 +127,7 @@ int image_ensure(struct engine *e);
 int place_enter(const struct engine *e);
 int place_root(struct engine *e, int view_fd);
 /* After place_root(): an image as the root. Fails by child_must(). */
-void place_image(struct engine *e, int image_fd);
+void place_image(struct engine *e, const struct child_trees *trees);
 int place_disk(struct engine *e, int disk_fd);
 int place_mounts(struct engine *e, const int *mount_fds);
 int place_files(struct engine *e);

@@ -71,7 +71,7 @@ static void prepare_engine(struct engine *e)
 
 static const char usage[] =
     "usage: mas-engine [--help|--version]\n"
-    "Started by mas-sandboxd, one process per container; of no use by hand.\n";
+    "mas-sandboxd starts one such process per container; it is of no use by hand.\n";
 
 /* Started by hand, or by a program other than the warden. */
 static int explain_usage(int argc, char **argv)

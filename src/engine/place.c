@@ -153,12 +153,12 @@ static int mount_image(struct engine *e, int image_fd, struct image_upper *u)
     return r;
 }
 
-void place_image(struct engine *e, int image_fd)
+void place_image(struct engine *e, const struct child_trees *trees)
 {
     const struct child_order *o = &e->order.child;
     const char *targets[PLAN_MOUNTS_MAX];
     char root[PLACE_PATH_SIZE];
-    if (image_fd < 0)
+    if (trees->image < 0)
         return;
     for (uint32_t i = 0; i < o->n_mounts; i++)
         targets[i] = o->mounts[i].target;
@@ -170,8 +170,9 @@ void place_image(struct engine *e, int image_fd)
                             .tool_id = e->tool_id,
                             .targets = targets,
                             .n_targets = o->n_mounts,
+                            .authority_fd = trees->authority,
                             .step = "mount the image"};
-    child_must(mount_image(e, image_fd, &u), u.step, WALL_FILESYSTEM);
+    child_must(mount_image(e, trees->image, &u), u.step, WALL_FILESYSTEM);
     e->own_root = e->image = true;
 }
 
@@ -312,7 +313,7 @@ int place_files(struct engine *e)
 int place_authorities(const struct engine *e, int authority_fd)
 {
     char view[PLACE_PATH_SIZE], path[PLACE_PATH_SIZE];
-    if (authority_fd < 0)
+    if (authority_fd < 0 || e->image) /* an image has it among its own */
         return 0;
     root_path_of(e, "view" ROOT_AUTHORITIES, view);
     path_of(e, ENGINE_AUTHORITIES, path);

@@ -150,7 +150,7 @@ static void record_send(const struct engine *e, const char *id)
         fd_send_msg(CHILD_CHANNEL_FD, &r, sizeof(r), NULL, 0);
         return;
     }
-    log_info("a record that says nothing is removed id=%s", id);
+    log_info("a record without a container is removed id=%s", id);
     remove_below(e->records_fd, id);
 }
 

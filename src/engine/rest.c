@@ -85,20 +85,20 @@ static int rest_fail(struct rest *r, CURLcode code)
     case CURLE_SEND_ERROR:
     case CURLE_GOT_NOTHING:
         snprintf(r->why, sizeof(r->why), "%s at %s",
-                 r->header_bytes ? "half an answer" : "nothing answers", r->socket);
+                 r->header_bytes ? "the answer broke off" : "nothing answers", r->socket);
         return -EHOSTDOWN;
     case CURLE_OPERATION_TIMEDOUT:
         snprintf(r->why, sizeof(r->why), "no answer within %u ms at %s", r->timeout_ms, r->socket);
         return -EHOSTDOWN;
     case CURLE_PARTIAL_FILE:
-        snprintf(r->why, sizeof(r->why), "half an answer at %s", r->socket);
+        snprintf(r->why, sizeof(r->why), "the answer broke off at %s", r->socket);
         return -EHOSTDOWN;
     case CURLE_WRITE_ERROR:
-        snprintf(r->why, sizeof(r->why), "what answers at %s says too much", r->socket);
+        snprintf(r->why, sizeof(r->why), "the answer from %s is too large", r->socket);
         return -EPROTO;
     default:
-        snprintf(r->why, sizeof(r->why), "what answers at %s is no engine: %s", r->socket,
-                 curl_easy_strerror(code));
+        snprintf(r->why, sizeof(r->why), "what answers at %s is not a container engine: %s",
+                 r->socket, curl_easy_strerror(code));
         return -EPROTO;
     }
 }
@@ -158,8 +158,8 @@ static int parse_answer(struct rest *r, const struct strbuf *text, long status, 
     if (text->len && ret)
         answer = json_parse_any(text->data, stream ? len : text->len, &err);
     if (text->len && ret && !answer && status < 400) {
-        snprintf(r->why, sizeof(r->why), "what answers at %s is no engine: %.80s", r->socket,
-                 err.message); /* which quotes it */
+        snprintf(r->why, sizeof(r->why), "what answers at %s is not a container engine: %.80s",
+                 r->socket, err.message); /* which quotes it */
         rest_make_printable(r->why);
         return -EPROTO;
     }

@@ -165,7 +165,7 @@ void task_create(struct engine *e, int view_fd, const struct child_trees *trees)
     require_step(e, place_enter(e), "enter the engine's view");
     child_must(place_disk(e, trees->disk), "mount the disk", WALL_DISK);
     child_must(place_root(e, view_fd), "mount the root", WALL_FILESYSTEM);
-    place_image(e, trees->image);
+    place_image(e, trees);
     child_must(place_mounts(e, trees->mounts), "attach a mount", WALL_FILESYSTEM);
     child_must(place_files(e), "write what the runner needs", -1);
     child_must(place_authorities(e, trees->authority), "add a certificate authority",

@@ -288,7 +288,7 @@ static const struct syscall_rule broker_rules[] = {
 };
 const struct syscall_table filter_broker = {
     .allowed = {life, files, changes, sockets, children, mounting}, RULES(broker_rules)};
-/* The same broker once it was told that the container runs. */
+/* The same broker once it knows that the container runs. */
 static const struct syscall_rule served_rules[] = {
     SOCKET_PROGRAM_RULES,   NESTING_RULE,
     ABSENT("clone3"),       READ_LIMITS,

@@ -9,6 +9,7 @@
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -120,8 +121,8 @@ static const struct syscall_rule rules[] = {
     SOCKET_RULE(AF_NETLINK, SOCK_DGRAM, NETLINK_ROUTE),
     /* No other family has pairs, but its code would run, and be loaded for that. */
     {"socketpair", 0, {{COMPARE_EQUAL, 0, 0, AF_UNIX}}},
-    /* A connection that begins with data is none of connect()'s, and so one that Landlock does not
-     * see. Programs that try it go on without. */
+    /* A connection that begins with data is made without connect(), so Landlock does not see it.
+     * Programs that try this go on with connect(). */
     {"sendto", EOPNOTSUPP, {{COMPARE_MASKED_EQUAL, 3, MSG_FASTOPEN, MSG_FASTOPEN}}},
     {"sendmsg", EOPNOTSUPP, {{COMPARE_MASKED_EQUAL, 2, MSG_FASTOPEN, MSG_FASTOPEN}}},
     {"sendmmsg", EOPNOTSUPP, {{COMPARE_MASKED_EQUAL, 3, MSG_FASTOPEN, MSG_FASTOPEN}}},
@@ -132,6 +133,9 @@ static const struct syscall_rule rules[] = {
     {"ioctl", EPERM, {{COMPARE_EQUAL, 1, 0, TIOCSETD}}},
     /* Programs on sockets: the same pool as that of nested filters. */
     SOCKET_PROGRAM_RULES,
+    /* A protocol of the kernel's above TCP, as its TLS: the gateway would read and write through it
+     * at a socket that the proxy passes out. */
+    {"setsockopt", EPERM, {{COMPARE_EQUAL, 1, 0, IPPROTO_TCP}, {COMPARE_EQUAL, 2, 0, TCP_ULP}}},
     /* 32-bit x86: socket(), socketpair(), setsockopt(), sendto(), sendmsg() and sendmmsg() behind a
      * pointer, past the rules above. */
     {"socketcall", EPERM, {{COMPARE_EQUAL, 0, 0, 1}}},
@@ -163,8 +167,8 @@ static const struct syscall_rule rules[] = {
 static const char *const nesting[] = {"prctl", "seccomp", NULL};
 
 const char *const filter_building[] = {
-    "clone3",      "mount", "move_mount", "pivot_root", "prctl",   "prlimit64", "seccomp",
-    "sethostname", "setns", "setrlimit",  "umount2",    "unshare", NULL,
+    "clone3",  "mount",       "move_mount", "open_tree", "pivot_root", "prctl",   "prlimit64",
+    "seccomp", "sethostname", "setns",      "setrlimit", "umount2",    "unshare", NULL,
 };
 
 const struct syscall_table filter_sandbox = {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A socket that came out of a sandbox.
  *
- * Whoever passes a descriptor keeps a copy of it if it wants to, and chooses what it is. So a
- * receiver first makes sure that it is what it can only be, a connected TCP socket, and then never
- * relies on anything that the copy can change: the socket's O_NONBLOCK is not trusted (relay.c
- * reads and writes with MSG_DONTWAIT; splice() has no such flag for sockets), and neither is
- * SO_LINGER, by which close() would wait. */
+ * The process that passes a descriptor can keep a copy of it, and chooses what it is. So a
+ * receiver first makes sure that it is the one thing it may be, a connected TCP socket, and then
+ * never relies on anything that the copy can change: the socket's O_NONBLOCK is not trusted
+ * (relay.c reads and writes with MSG_DONTWAIT; splice() has no such flag for sockets), and
+ * neither is SO_LINGER, by which close() would wait. */
 #pragma once
 
 #include <stdbool.h>

@@ -14,6 +14,8 @@
 #include "base/landlock.h"
 #include "base/log.h"
 
+/* Everything that the warden had open is closed, whatever it is: the gateway speaks with servers
+ * that are not trusted, and an inherited descriptor would be theirs with it. */
 int confine_descriptors(int sock)
 {
     int fd = fcntl(sock, F_DUPFD_CLOEXEC, 3);
@@ -56,6 +58,7 @@ int confine_identity(uid_t uid, gid_t gid)
 void confine_files(void)
 {
     int abi = landlock_abi();
+    /* Reading stays allowed: the resolver reads its configuration when a name is looked up. */
     struct landlock_rights refused = {.fs = landlock_known(abi).fs &
                                             ~(LANDLOCK_READ_FILE | LANDLOCK_READ_DIR)};
     _cleanup_close_ int fd = landlock_ruleset_open(abi, &refused);

@@ -87,6 +87,8 @@ static int pack(struct gateway_request *req, const struct gateway_rules *rules, 
     req->owner = number_of(rules->owner);
     if (rules->label)
         strncpy(req->label, rules->label, sizeof(req->label) - 1);
+    /* Without a list a tool may ask for any public host. A sandbox's proxy must never be opened
+     * that way by a list that got lost. */
     if (rules->proxy && (!rules->hosts || !rules->hosts[0]))
         return error_set(err, ERROR_INTERNAL, 0, "a proxy without a list of hosts");
     if (rules->proxy)
@@ -130,6 +132,7 @@ static char **intersect(const struct rule_list *a, const struct rule_list *b)
             add_once(out, &n, rule_format(&both));
             rule_done(&both);
         }
+    /* An empty list would mean every host, and the two lists have none in common. */
     if (n == 0)
         out[n++] = xstrdup(GATEWAY_HOST_NONE);
     return out;
@@ -149,6 +152,7 @@ char **gateway_hosts_intersect(char *const *a, char *const *b)
     return both;
 }
 
+/* A text that cannot be read is not covered: the caller refuses it. */
 static bool is_covered(const struct rule_list *wide, const char *text)
 {
     struct rule_list one = {0};

@@ -74,7 +74,7 @@ enum gateway_code {
 
 /* "host_not_allowed", ... as ERR lines spell them. */
 const char *gateway_code_name(enum gateway_code code);
-/* _GATEWAY_CODE_MAX for a name that is none. */
+/* _GATEWAY_CODE_MAX for an unknown name. */
 enum gateway_code gateway_code_find(const char *name);
 
 /* A whole "CONNECT host port" line without its newline. -EINVAL. */

@@ -29,14 +29,14 @@
 #define SESSION_DESCRIPTORS 5
 /* Descriptors beside those of sessions: the loop's, the resolver's, stderr. */
 #define SPARE_DESCRIPTORS 128
-#define RESOLVER_THREADS  "16"
 #define HTTP_PORT         80
 #define HTTPS_PORT        443
 
 struct control {
     struct gateway gateway;
-    uv_poll_t poll;
+    struct epoll_watch watch;
     int sock;
+    bool ended;
 };
 
 static bool label_ok(const char *label)
@@ -114,13 +114,12 @@ static bool has_ended(int sock)
     return poll(&p, 1, 0) != 0;
 }
 
-static void on_control(uv_poll_t *poll, int status, int events)
+static void on_control(struct epoll_watch *w, uint32_t ready)
 {
-    struct control *c = poll->data;
+    struct control *c = container_of(w, struct control, watch);
     struct gateway_request req;
     int fds[FD_PASS_MAX];
-    (void)status;
-    (void)events;
+    (void)ready;
     ssize_t n = fd_recv_msg(c->sock, &req, sizeof(req), fds);
     if (n == -EAGAIN)
         return;
@@ -129,8 +128,7 @@ static void on_control(uv_poll_t *poll, int status, int events)
         return;
     }
     if (n < 0 || (n == 0 && has_ended(c->sock))) {
-        uv_poll_stop(poll);
-        uv_stop(&c->gateway.loop);
+        c->ended = true;
         return;
     }
     if (fds[0] >= 0)
@@ -201,16 +199,15 @@ static int gateway_init(struct gateway *g, const struct gateway_options *o)
         load_rules(&g->deny_hosts, o->config.deny_hosts) < 0)
         return -EINVAL;
     load_image_hosts(&g->image_hosts, o);
-    return uv_loop_init(&g->loop);
+    return session_loop_open(g);
 }
 
 /* Names are looked up as they are given, never with a search domain behind them, and by few short
- * tries. Read by libc and libuv at the first lookup. */
+ * tries. Read by libc at the first lookup. */
 static void set_resolver(void)
 {
     setenv("LOCALDOMAIN", ".", 1);
     setenv("RES_OPTIONS", "timeout:2 attempts:2", 1);
-    setenv("UV_THREADPOOL_SIZE", RESOLVER_THREADS, 1);
 }
 
 static void raise_descriptors(const struct gateway *g)
@@ -226,19 +223,21 @@ static void raise_descriptors(const struct gateway *g)
 
 static int serve(struct control *c)
 {
-    int r = uv_poll_init(&c->gateway.loop, &c->poll, c->sock);
-    if (r < 0)
-        return r;
-    c->poll.data = c;
-    uv_poll_start(&c->poll, UV_READABLE, on_control);
-    uv_run(&c->gateway.loop, UV_RUN_DEFAULT);
+    struct epoll_loop *loop = &c->gateway.loop;
+    epoll_watch_init(&c->watch, c->sock, on_control);
+    int r = epoll_watch_set(loop, &c->watch, EPOLLIN);
+    while (r >= 0 && !c->ended)
+        r = epoll_loop_once(loop, -1);
     session_end_all(&c->gateway);
-    return 0;
+    return r;
 }
 
 int gateway_main(int sock, const struct gateway_options *options)
 {
-    _cleanup_free_ struct control *c = new0(struct control);
+    /* A thread of the resolver may still wait for a name when this returns, and then looks at it.
+     */
+    static struct control control;
+    struct control *c = &control;
     int fd = confine_descriptors(sock);
     int r = fd < 0 ? fd : confine_identity(options->uid, options->gid);
     if (r < 0) {
@@ -256,6 +255,7 @@ int gateway_main(int sock, const struct gateway_options *options)
     log_info("gateway ready uid=%u", (unsigned)getuid());
     r = serve(c);
     rule_sets_done(&c->gateway.rule_sets);
+    hosts_file_done(&c->gateway.hosts);
     rule_list_done(&c->gateway.private_hosts);
     rule_list_done(&c->gateway.allow_hosts);
     rule_list_done(&c->gateway.deny_hosts);

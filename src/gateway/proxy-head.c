@@ -41,6 +41,9 @@ static int check_host_header(struct http_head *r, const struct proxy_head *p)
     return 0;
 }
 
+/* A chunked body is refused: where it ends would be decided by our reading of the chunks here and
+ * by the server's reading there, and what lies between the two would be a request that no rule has
+ * seen. */
 static int read_body_length(struct http_head *r, const struct http_header **ret_length,
                             uint64_t *ret)
 {
@@ -87,6 +90,9 @@ static bool is_own_header(struct text name)
     return false;
 }
 
+/* The head is written from what was parsed instead of being passed on, so that the server cannot
+ * read another host, length or path in it than the rules did. The connection ends with the answer:
+ * another request on it would have to be decided again. */
 static void write_head(const struct http_head *r, const struct proxy_head *h, const char *path,
                        bool has_length, struct strbuf *out)
 {
@@ -125,8 +131,10 @@ static int read_absolute(struct http_head *r, struct proxy_head *ret, struct str
             r, 501, "only http:// and https:// URLs are fetched here; others go by CONNECT");
     if (error < 0)
         return refuse_host(r, error);
+    /* "http://allowed@other/" and "http://other#@allowed/" are read as different hosts by different
+     * parsers. */
     if (url.has_user || strchr(url.rest, '#'))
-        return http_head_refuse(r, 400, "a URL with a user or a fragment is no target");
+        return http_head_refuse(r, 400, "a URL with a user or a fragment cannot be a target");
     ret->target = url.target;
     ret->tls = url.tls;
     ret->method = r->method.at;

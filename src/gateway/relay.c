@@ -22,6 +22,8 @@ static void take_buffer(struct relay *r)
 {
     if (r->data)
         return;
+    /* The spare's old bytes are of another connection: only data[start .. start + len) is ever
+     * sent. */
     r->data = spare ? spare : xcalloc(1, RELAY_BUFFER);
     spare = NULL;
 }
@@ -101,11 +103,13 @@ int relay_fill(struct relay *r, int from)
     if (!relay_wants_read(r))
         return 0;
     ssize_t n = relay_receive(r, from);
+    if (n <= 0 && r->len == 0)
+        give_buffer_back(r);
     if (n == -EAGAIN || n == -EINTR)
         return 0;
     if (n <= 0) {
         r->eof = true;
-        r->cut = n < 0;
+        r->cut = r->cut || n < 0;
         return (int)n;
     }
     r->len += (size_t)n;
@@ -120,7 +124,10 @@ static ssize_t drain(struct relay *r, int to)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (n < 0) {
-        /* Nobody reads any more: what is buffered has nowhere to go. */
+        /* The sink is gone: what is buffered has nowhere to go. A socket's error is given out once:
+         * what reads from the same socket gets an ordinary end after this. */
+        r->sink_gone = true;
+        r->sink_broke = errno != EPIPE;
         r->len = 0;
         r->eof = r->shut = true;
         return 0;
@@ -142,6 +149,7 @@ void relay_pass_end(struct relay *r, int to)
 {
     if (!r->eof || r->len || r->shut)
         return;
+    /* An end that is passed on after a cut would make half of an answer look like all of it. */
     if (!r->cut)
         shutdown(to, SHUT_WR);
     r->shut = true;

@@ -18,8 +18,10 @@ struct relay {
     char *data; /* RELAY_BUFFER bytes; NULL after a pump that left nothing in it */
     size_t start, len;
     bool eof, shut;
-    bool cut;       /* with eof: the source did not end as it should, but broke */
-    bool keeps_end; /* the pump does not pass the end on: its user calls relay_pass_end() */
+    bool cut;        /* with eof: the source did not end as it should, but broke */
+    bool sink_gone;  /* with shut: the sink takes no more, which is why it ended */
+    bool sink_broke; /* with sink_gone: it did not end, but broke */
+    bool keeps_end;  /* the pump does not pass the end on: its user calls relay_pass_end() */
     bool bounded; /* no more than limit bytes are taken from the source; what follows is dropped */
     uint64_t limit;
     uint64_t bytes; /* delivered */

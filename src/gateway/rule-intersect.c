@@ -12,7 +12,8 @@ static bool ends_with(const char *text, const char *suffix)
     return n >= m && strcmp(text + n - m, suffix) == 0;
 }
 
-/* Is every host of b one of a? Ports apart. */
+/* Is every host of b one of a? Ports apart. A name is never covered by a network, although all
+ * that it resolves to may be: that can change after this was decided. */
 static bool covers_host(const struct rule *a, const struct rule *b)
 {
     if (a->kind == RULE_ANY)

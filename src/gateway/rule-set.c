@@ -47,6 +47,8 @@ static bool is_of_request(const struct rule_set *set, const struct gateway_reque
            memcmp(set->text, req->hosts, set->len) == 0;
 }
 
+/* A list that is cut short, or has one rule that cannot be read, refuses the whole request: without
+ * one of its denials the other rules would allow more than was meant. */
 static int read_list(struct rule_list *l, uint32_t n, const char **text, const char *end)
 {
     for (uint32_t i = 0; i < n; i++) {

@@ -75,6 +75,8 @@ static int parse_name(const char *text, struct rule *ret)
     return 0;
 }
 
+/* An IPv6 address without brackets never loses its last part to a port: a port is cut off only
+ * behind a bracket or where the text has one colon. */
 static int rule_parse(char *text, struct rule *ret)
 {
     *ret = (struct rule){0};
@@ -91,9 +93,13 @@ static int rule_parse(char *text, struct rule *ret)
     }
     if (strchr(text, '/') || strchr(text, ':'))
         return parse_network(text, ret);
+    /* The address is tried first: a rule for the name "10.0.0.1" would match nothing, because a
+     * target with that text is an address. */
     return parse_network(text, ret) == 0 ? 0 : parse_name(text, ret);
 }
 
+/* For lists that callers write. A space would let the text of a host bring attributes of its
+ * own. */
 int rule_list_add(struct rule_list *l, const char *text)
 {
     return strchr(text, ' ') ? -EINVAL : rule_list_add_full(l, text);
@@ -130,6 +136,9 @@ static bool port_matches(const struct rule *rule, const struct target *t)
     return !rule->port || rule->port == t->port;
 }
 
+/* A name never matches an address, nor a network a name. What a name leads to is compared on its
+ * own, once it is known (rule_check_address()), so that a client gains nothing by its choice of
+ * form. */
 static bool matches_host(const struct rule *rule, const struct target *t)
 {
     if (!port_matches(rule, t))
@@ -176,6 +185,8 @@ bool rule_is_about(const struct rule *rule, const struct target *t, const struct
                                      address_in_prefix(a, &rule->network, rule->bits));
 }
 
+/* Denials and allowances treat doubt in opposite ways: a denial whose attributes cannot be compared
+ * yet holds, and an allowance of that kind does not. What is not known is so never let through. */
 static bool denies(const struct rule *rule, const struct rule_request *q, const struct address *a)
 {
     return rule_is_about(rule, q->target, a) && !(q->later && rule->http) &&
@@ -188,6 +199,8 @@ static bool allows(const struct rule *rule, const struct rule_request *q)
            ((q->later && rule->http) || rule_fits_http(rule, q) == RULE_FITS);
 }
 
+/* The walk comes in no order. The first rule of the list is taken, so that records name the same
+ * rule whether there is an index or not. */
 const struct rule *rule_list_find_denial(const struct rule_list *l, const struct rule_request *q,
                                          const struct address *a)
 {
@@ -218,7 +231,10 @@ enum gateway_code rule_check_host(const struct rule_list *hosts, bool any, const
     return any || rule_list_has_host(hosts, t) ? GATEWAY_OK : GATEWAY_HOST_NOT_ALLOWED;
 }
 
-/* Does the operator's rule open this address, which is not a public one? */
+/* Does the operator's rule open this address, which is not a public one? A name is answered for
+ * by servers that an attacker may own, and could lead anywhere. It therefore opens loopback and
+ * private addresses only, and a metadata server, which hands out the machine's credentials, is
+ * opened by nothing but its own address. */
 static bool opens(const struct rule *rule, const struct target *t, const struct address *a,
                   enum address_class class)
 {

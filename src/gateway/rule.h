@@ -69,7 +69,7 @@ struct rule_list {
 };
 
 void rule_list_done(struct rule_list *l);
-/* Adds one rule without attributes; -EINVAL for text that is none. */
+/* Adds one rule without attributes; -EINVAL for text that cannot be read. */
 int rule_list_add(struct rule_list *l, const char *text);
 /* Adds one rule that may have attributes; -EINVAL. */
 int rule_list_add_full(struct rule_list *l, const char *text);

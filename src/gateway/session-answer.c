@@ -121,6 +121,23 @@ static void put_refusal(struct session *s, enum gateway_code code, int status, c
         put_http_refusal(s, status ? status : http_status(code), name, message);
 }
 
+/* A socket that is closed over unread bytes takes its answer back: what a proxy's client has sent
+ * on is read and dropped until it ends. */
+void session_let_read(struct session *s)
+{
+    s->up.len = 0;
+    s->up.bounded = true;
+    s->up.limit = 0;
+    s->state = SESSION_REFUSE;
+    s->gateway->n_sessions--;
+    s->gateway->n_refusing++;
+    relay_pump(&s->down, -1, s->client_fd);
+    /* The caller still has the session, so it ends in a later turn of the loop in any case. */
+    bool at_once = s->gateway->n_refusing > REFUSING_MAX || (relay_finished(&s->down) && !s->proxy);
+    session_set_timer(s, at_once ? 0 : REFUSE_LINGER_MS);
+    session_update_watches(s);
+}
+
 void session_refuse_as(struct session *s, enum gateway_code code, int status, const char *fmt, ...)
 {
     char message[200], line[GATEWAY_LINE_MAX];
@@ -141,19 +158,7 @@ void session_refuse_as(struct session *s, enum gateway_code code, int status, co
     else
         relay_put(&s->down, line, (size_t)n);
     s->down.eof = true;
-    /* A socket that is closed over unread bytes takes its answer back: what a proxy's client has
-     * sent on is read and dropped until it ends. */
-    s->up.len = 0;
-    s->up.bounded = true;
-    s->up.limit = 0;
-    s->state = SESSION_REFUSE;
-    s->gateway->n_sessions--;
-    s->gateway->n_refusing++;
-    relay_pump(&s->down, -1, s->client_fd);
-    /* The caller still has the session, so it ends in a later turn of the loop in any case. */
-    bool at_once = s->gateway->n_refusing > REFUSING_MAX || (relay_finished(&s->down) && !s->proxy);
-    session_set_timer(s, at_once ? 0 : REFUSE_LINGER_MS);
-    session_update_polls(s);
+    session_let_read(s);
 }
 
 void session_answer_connected(struct session *s, const char *ip)
@@ -169,18 +174,17 @@ void session_answer_connected(struct session *s, const char *ip)
         relay_put(&s->down, HTTP_ESTABLISHED, strlen(HTTP_ESTABLISHED));
 }
 
-void session_on_refusal_read(uv_poll_t *poll, int status, int events)
+void session_on_refusal_read(struct epoll_watch *client, uint32_t ready)
 {
-    struct session *s = poll->data;
-    (void)status;
-    (void)events;
+    struct session *s = container_of(client, struct session, client);
+    (void)ready;
     relay_pump(&s->down, -1, s->client_fd);
     if (s->proxy)
         relay_fill(&s->up, s->client_fd);
     if (relay_finished(&s->down) && (!s->proxy || s->up.eof))
         session_free(s);
     else
-        session_update_polls(s);
+        session_update_watches(s);
 }
 
 void session_report_refusal(struct session *s, enum gateway_code code, const char *rule,

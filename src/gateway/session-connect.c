@@ -20,8 +20,8 @@ static int connect_one(struct session *s, const struct address *a)
         return errno;
     if (connect(s->remote_fd, (struct sockaddr *)&sa, size) < 0 && errno != EINPROGRESS)
         return errno;
-    int r = session_watch(s, s->remote_fd, &s->remote_poll);
-    return r < 0 ? -r : 0;
+    epoll_watch_init(&s->remote, s->remote_fd, session_on_connected);
+    return 0;
 }
 
 /* Loopback and neighbours answer before connect() has returned. */
@@ -52,7 +52,7 @@ static void connect_current(struct session *s, int error)
         }
         if (!error) {
             session_set_timer(s, (uint64_t)left / (s->n_addresses - s->current) + 1);
-            session_update_polls(s);
+            session_update_watches(s);
             return;
         }
         session_close_remote(s);
@@ -75,12 +75,11 @@ void session_start_connect(struct session *s)
     connect_current(s, EHOSTUNREACH);
 }
 
-void session_on_connected(uv_poll_t *poll, int status, int events)
+void session_on_connected(struct epoll_watch *remote, uint32_t ready)
 {
-    struct session *s = poll->data;
+    struct session *s = container_of(remote, struct session, remote);
     int error = 0;
-    (void)status;
-    (void)events;
+    (void)ready;
     socklen_t size = sizeof(error);
     if (getsockopt(s->remote_fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
         error = errno;

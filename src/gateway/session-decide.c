@@ -86,7 +86,7 @@ static void keep_rule(struct session *s, const struct rule *rule)
 static const char *why_nothing_allows(const struct session *s)
 {
     return !s->method && rule_list_has_host(&s->rules.set->hosts, &s->target)
-               ? "is allowed for requests that can be read, and a tunnel is none"
+               ? "is allowed only for requests that the gateway can read, not for a tunnel"
            : rule_list_has_host(&s->rules.set->hosts, &s->target)
                ? s->overrides ? "is not allowed with a header that names another method or path"
                               : "is not allowed with this method or path"
@@ -120,7 +120,7 @@ const char *session_why_not_name(const struct session *s, const char *name)
 {
     struct target named = {.port = s->target.port};
     if (target_parse_host(name, strlen(name), &named) < 0)
-        return "the name that TLS asks for is none";
+        return "the server name that TLS asks for is not a host name";
     if (!s->target.is_address)
         return strcmp(named.host, s->target.host) == 0 ? NULL : "TLS asks for another name";
     struct rule_request q = {.target = &named};
@@ -137,7 +137,7 @@ void session_decide(struct session *s)
     const char *why = why_not(s, &ask);
     if (!why && s->tls && rule_list_has_host(&s->rules.set->intercepted, &s->target))
         session_refuse_as(s, GATEWAY_BAD_REQUEST, 501,
-                          "%s is the interceptor's, which requests reach by CONNECT",
+                          "%s is intercepted in this sandbox: its requests have to come by CONNECT",
                           s->target.host);
     else if (!why && session_is_intercepted(s) && s->rules.intercept_fd < 0)
         session_refuse_as(s, GATEWAY_CONNECT_FAILED, 503,

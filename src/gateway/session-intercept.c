@@ -71,8 +71,7 @@ static int fill_rules(const struct session *s, struct intercept_connection *reco
 
 static void close_verdict(struct session *s)
 {
-    if (s->verdict_poll)
-        uv_close((uv_handle_t *)steal_ptr(s->verdict_poll), (uv_close_cb)free);
+    session_unwatch(s, &s->verdict);
     fd_close(&s->verdict_fd);
 }
 
@@ -97,12 +96,11 @@ static void tell_verdict(struct session *s, struct intercept_verdict *v)
     session_report_refusal(s, refusals[v->refusal].code, v->rule, refusals[v->refusal].why);
 }
 
-static void on_verdict(uv_poll_t *poll, int status, int events)
+static void on_verdict(struct epoll_watch *w, uint32_t ready)
 {
-    struct session *s = poll->data;
+    struct session *s = container_of(w, struct session, verdict);
     struct intercept_verdict verdict;
-    (void)status;
-    (void)events;
+    (void)ready;
     ssize_t n = recv(s->verdict_fd, &verdict, sizeof(verdict), MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -111,10 +109,11 @@ static void on_verdict(uv_poll_t *poll, int status, int events)
     close_verdict(s);
 }
 
-void session_await_verdict(struct session *s)
+/* In a later turn of the loop, in which the connection was answered for. */
+static int await_verdict(struct session *s)
 {
-    if (s->verdict_fd >= 0 && session_watch(s, s->verdict_fd, &s->verdict_poll) == 0)
-        uv_poll_start(s->verdict_poll, UV_READABLE, on_verdict);
+    epoll_watch_init(&s->verdict, s->verdict_fd, on_verdict);
+    return epoll_watch_set(&s->gateway->loop, &s->verdict, EPOLLIN);
 }
 
 /* --- handing over */
@@ -155,11 +154,12 @@ int session_intercept(struct session *s)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return -errno;
     int r = hand_over(s, pair[1]);
+    r = r < 0 ? r : await_verdict(s);
     fd_close(&pair[1]);
     if (r >= 0) {
         session_close_remote(s);
         s->remote_fd = fd_steal(&pair[0]);
-        r = session_watch(s, s->remote_fd, &s->remote_poll);
+        epoll_watch_init(&s->remote, s->remote_fd, session_on_remote);
     }
     fd_close(&pair[0]);
     fd_close(&s->rules.intercept_fd);

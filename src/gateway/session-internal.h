@@ -21,11 +21,13 @@
 
 /* A name in the resolver; outlives a session that does not wait for it. */
 struct lookup {
-    uv_getaddrinfo_t req;
     struct list node;
     struct session *session; /* or NULL */
     char label[GATEWAY_LABEL_SIZE];
     uint64_t owner;
+    char host[TARGET_HOST_MAX + 1];
+    int error; /* of getaddrinfo(); 0: list has what it found */
+    struct addrinfo *list;
 };
 
 /* Addresses of one name that are tried, one after another. */
@@ -36,7 +38,7 @@ enum session_state {
     SESSION_RESOLVE, /* the name is with the resolver, or waits for that; nothing is read */
     SESSION_CONNECT, /* a connect to addresses[current] is under way */
     SESSION_RELAY,
-    SESSION_REFUSE, /* the answer is in down; waits for it to be read */
+    SESSION_REFUSE, /* the last answer is in down, or sent; waits for it to be read */
     SESSION_RESET,  /* the server's side was cut: waits until the client has got all that came */
 };
 
@@ -52,10 +54,10 @@ struct session {
     bool images;         /* it is of what fetches images */
     bool proxy;          /* the client speaks to a proxy: HTTP, unless */
     bool socks;          /* its first byte was that of SOCKS, and */
-    bool greeted;        /* it was told to go on */
+    bool greeted;        /* the answer to its greeting was sent */
     bool tls;            /* it has asked for a document of an https:// URL */
     bool tunnel;         /* it has asked for bytes in both directions, and not for a document */
-    uint8_t socks_reply; /* enum socks_reply of a request that is none */
+    uint8_t socks_reply; /* enum socks_reply for a request that cannot be read */
     bool unnamed; /* what it sends first is held back until it is known whether that is TLS */
     struct target target;
     bool overrides;               /* see struct rule_request */
@@ -63,12 +65,11 @@ struct session {
     char rule[GATEWAY_RULE_SIZE]; /* which decided; "": none did */
     struct address addresses[ADDRESSES_MAX];
     size_t n_addresses, current;
-    int client_fd, remote_fd, report_fd; /* report_fd: -1 where nobody asks for one */
-    uv_poll_t *client_poll, *remote_poll, *report_poll; /* freed by their close callbacks */
-    uv_timer_t *timer;
-    struct lookup *lookup; /* NULL while it waits for its turn */
-    int verdict_fd;        /* the interceptor says there what it refuses; -1: it decides nothing */
-    uv_poll_t *verdict_poll;
+    int client_fd, remote_fd, report_fd; /* report_fd: -1 where no report is asked for */
+    int verdict_fd; /* the interceptor says there what it refuses; -1: it decides nothing */
+    struct epoll_watch client, remote, report, verdict; /* of these four; they do not close them */
+    struct epoll_timer timer;
+    struct lookup *lookup;     /* NULL while it waits for its turn */
     struct tls_link *tls_link; /* the thread that speaks TLS for the client, or NULL */
     struct relay up, down;     /* client to remote, remote to client */
     int64_t started_ms, connect_deadline_ms, reset_deadline_ms;
@@ -78,19 +79,22 @@ struct session {
 void session_free(struct session *s);
 /* The end of one that was connected, with a line in the log. */
 void session_end_connected(struct session *s, const char *why);
+/* The same for one whose both sides have ended. Where the server has answered and gone before the
+ * client had sent all, the client gets time to read that. */
+void session_end_done(struct session *s);
 /* The same for a connection whose server's side was cut: its client gets an error, once it has got
  * what came before that. */
 void session_end_cut(struct session *s);
 void session_close_remote(struct session *s);
 void session_set_timer(struct session *s, uint64_t ms);
-/* A handle for fd, which waits for nothing yet. 0 or libuv's error. */
-int session_watch(struct session *s, int fd, uv_poll_t **ret);
+/* Before its descriptor is closed, of which another process may have a copy. */
+void session_unwatch(struct session *s, struct epoll_watch *w);
 /* Waits for what the state, and what is in the buffers, needs next. */
-void session_update_polls(struct session *s);
+void session_update_watches(struct session *s);
 
 /* session-request.c: the client has sent something. */
-void session_on_line(uv_poll_t *poll, int status, int events);
-void session_on_proxy(uv_poll_t *poll, int status, int events);
+void session_on_line(struct epoll_watch *client, uint32_t ready);
+void session_on_proxy(struct epoll_watch *client, uint32_t ready);
 
 /* session-decide.c */
 /* s->target is known: refuses it, or goes on to the resolver or the connection. */
@@ -115,7 +119,7 @@ bool session_may_log(const struct session *s);
 
 /* session-connect.c */
 void session_start_connect(struct session *s);
-void session_on_connected(uv_poll_t *poll, int status, int events);
+void session_on_connected(struct epoll_watch *remote, uint32_t ready);
 /* The address that was tried has failed with that errno. */
 void session_connect_next(struct session *s, int error);
 
@@ -124,8 +128,6 @@ void session_connect_next(struct session *s, int error);
 bool session_is_intercepted(const struct session *s);
 /* The connection is there: hands it to the interceptor and speaks with that. 0 or -errno. */
 int session_intercept(struct session *s);
-/* The connection was answered for: what the interceptor refuses from now on is told. */
-void session_await_verdict(struct session *s);
 
 /* session-tls.c */
 /* The connection is there: from here on the other end of it speaks TLS for the client. 0 or -errno.
@@ -137,14 +139,17 @@ void session_end_tls(struct session *s);
 
 /* session-relay.c */
 void session_start_relay(struct session *s);
-void session_on_relay(uv_poll_t *poll, int status, int events);
+void session_on_client(struct epoll_watch *client, uint32_t ready);
+void session_on_remote(struct epoll_watch *remote, uint32_t ready);
 
 /* session-answer.c */
 /* status: of the answer to an HTTP client; 0: what the code means. */
 void session_refuse_as(struct session *s, enum gateway_code code, int status, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 #define session_refuse(s, code, ...) session_refuse_as(s, code, 0, __VA_ARGS__)
-/* A client of SOCKS is told to go on, or that it cannot. */
+/* What is in down is the last that the client gets: it has some time to read it. */
+void session_let_read(struct session *s);
+/* Answers the greeting of a SOCKS client: it may go on, or not. */
 void session_answer_greeting(struct session *s, uint8_t method);
 /* The decision was yes, and the connection is there. */
 void session_answer_connected(struct session *s, const char *ip);
@@ -153,4 +158,4 @@ void session_report_refusal(struct session *s, enum gateway_code code, const cha
                             const char *why);
 /* To the control plane: what went each way, and for how long. */
 void session_report_end(struct session *s, const char *why);
-void session_on_refusal_read(uv_poll_t *poll, int status, int events);
+void session_on_refusal_read(struct epoll_watch *client, uint32_t ready);

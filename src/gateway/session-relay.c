@@ -15,8 +15,8 @@ static bool look_at_name(struct session *s)
 {
     char name[SERVER_NAME_SIZE];
     const char *why = NULL;
-    const uint8_t *data = (const uint8_t *)s->up.data + s->up.start;
-    bool tls = s->up.len && data[0] == CLIENT_HELLO_TLS;
+    const uint8_t *data = s->up.len ? (const uint8_t *)s->up.data + s->up.start : NULL;
+    bool tls = data && data[0] == CLIENT_HELLO_TLS;
     enum client_hello hello = tls ? client_hello_parse(data, s->up.len, name) : HELLO_NO_NAME;
     if (hello == HELLO_BAD || (hello == HELLO_MORE && s->up.eof))
         why = "a TLS client whose first message cannot be read";
@@ -53,13 +53,12 @@ void session_start_relay(struct session *s)
                  (unsigned long long)s->tag, s->target.host, s->target.port, ip);
     session_answer_connected(s, ip);
     s->state = SESSION_RELAY;
-    session_await_verdict(s);
     s->unnamed = s->proxy && s->tunnel;
     session_set_timer(s, s->gateway->idle_timeout_ms);
     /* What came right behind the request is here already, and no event will tell of it. */
     if (!s->unnamed || s->up.len == 0 || look_at_name(s)) {
         relay_drain(&s->down, s->client_fd);
-        session_update_polls(s);
+        session_update_watches(s);
     }
 }
 
@@ -72,19 +71,20 @@ static void pass_end_of_tls(struct session *s)
     relay_pass_end(&s->down, s->client_fd);
 }
 
-void session_on_relay(uv_poll_t *poll, int status, int events)
+/* Moves what can be moved in the directions for which there was an event. */
+static void session_relay(struct session *s, bool up, bool down)
 {
-    struct session *s = poll->data;
-    (void)status;
-    (void)events;
-    if (s->unnamed) {
+    if (up && s->unnamed) {
         relay_fill(&s->up, s->client_fd);
         if (!look_at_name(s))
             return;
     }
-    if (!s->unnamed)
+    if (up && !s->unnamed)
         relay_pump(&s->up, s->client_fd, s->remote_fd);
-    relay_pump(&s->down, s->remote_fd, s->client_fd);
+    if (s->up.sink_broke && !s->down.eof)
+        s->down.cut = true;
+    if (down)
+        relay_pump(&s->down, s->remote_fd, s->client_fd);
     pass_end_of_tls(s);
     session_set_timer(s, s->gateway->idle_timeout_ms);
     if (s->down.cut && relay_finished(&s->down))
@@ -92,7 +92,22 @@ void session_on_relay(uv_poll_t *poll, int status, int events)
     else if (s->up.cut)
         session_end_connected(s, "reset");
     else if (relay_finished(&s->up) && relay_finished(&s->down))
-        session_end_connected(s, "done");
+        session_end_done(s);
     else
-        session_update_polls(s);
+        session_update_watches(s);
+}
+
+/* What is broken is found out by both directions. */
+#define RELAY_BROKEN (EPOLLERR | EPOLLHUP)
+
+void session_on_client(struct epoll_watch *client, uint32_t ready)
+{
+    session_relay(container_of(client, struct session, client), ready & (EPOLLIN | RELAY_BROKEN),
+                  ready & (EPOLLOUT | RELAY_BROKEN));
+}
+
+void session_on_remote(struct epoll_watch *remote, uint32_t ready)
+{
+    session_relay(container_of(remote, struct session, remote), ready & (EPOLLOUT | RELAY_BROKEN),
+                  ready & (EPOLLIN | RELAY_BROKEN));
 }

@@ -10,21 +10,29 @@
 #include "gateway/proxy-head.h"
 #include "gateway/socks.h"
 
-void session_on_line(uv_poll_t *poll, int status, int events)
+/* There is not yet a whole request. */
+static void session_await_more(struct session *s)
 {
-    struct session *s = poll->data;
-    (void)status;
-    (void)events;
-    relay_fill(&s->up, s->client_fd);
-    char *line = s->up.data + s->up.start;
-    char *end = memchr(line, '\n', s->up.len);
-    size_t len = end ? (size_t)(end - line) : s->up.len;
-    if (!end && s->up.eof) {
+    /* A client that leaves before its request is whole has asked for nothing, and there is nothing
+     * to record. */
+    if (s->up.eof)
         session_free(s);
+    else
+        session_update_watches(s);
+}
+
+void session_on_line(struct epoll_watch *client, uint32_t ready)
+{
+    struct session *s = container_of(client, struct session, client);
+    (void)ready;
+    relay_fill(&s->up, s->client_fd);
+    char *line = s->up.len ? s->up.data + s->up.start : NULL;
+    char *end = line ? memchr(line, '\n', s->up.len) : NULL;
+    size_t len = end ? (size_t)(end - line) : s->up.len;
+    if (!end && (s->up.eof || len < GATEWAY_LINE_MAX)) {
+        session_await_more(s);
         return;
     }
-    if (!end && len < GATEWAY_LINE_MAX)
-        return;
     struct target target;
     if (!end || len >= GATEWAY_LINE_MAX || gateway_parse_connect(line, len, &target) < 0) {
         session_refuse(s, GATEWAY_BAD_REQUEST, "expected: CONNECT host port");
@@ -40,6 +48,8 @@ void session_on_line(uv_poll_t *poll, int status, int events)
 static void replace_head(struct session *s, const struct proxy_head *h, size_t head_len,
                          struct strbuf *out)
 {
+    /* Bytes behind the body would reach the server as a second request, which no rule has seen.
+     * They are dropped here, and the relay's limit drops those that come later. */
     size_t body = s->up.len - head_len;
     if (body > h->body_bytes)
         body = (size_t)h->body_bytes;
@@ -55,6 +65,7 @@ static void on_http_head(struct session *s, size_t len)
     struct proxy_head head;
     const char *why;
     int status = proxy_head_parse(s->up.data + s->up.start, len, &head, &out, &why);
+    /* Also for a head that is refused: the record of the refusal names what was asked for. */
     s->target = head.target;
     if (status) {
         session_refuse_as(s, status == 403 ? GATEWAY_HOST_NOT_ALLOWED : GATEWAY_BAD_REQUEST, status,
@@ -81,9 +92,7 @@ static void on_head(struct session *s)
     size_t len = http_head_length(s->up.data + s->up.start, s->up.len);
     if (len)
         on_http_head(s, len);
-    else if (s->up.eof)
-        session_free(s);
-    else if (s->up.limit == 0)
+    else if (!s->up.eof && s->up.limit == 0)
         session_refuse_as(s, GATEWAY_BAD_REQUEST, 431, "the head of a request has at most %d bytes",
                           PROXY_HEAD_MAX);
 }
@@ -133,20 +142,18 @@ static void take_socks_request(struct session *s)
     session_decide(s);
 }
 
-void session_on_proxy(uv_poll_t *poll, int status, int events)
+void session_on_proxy(struct epoll_watch *client, uint32_t ready)
 {
-    struct session *s = poll->data;
-    (void)status;
-    (void)events;
+    struct session *s = container_of(client, struct session, client);
+    (void)ready;
     relay_fill(&s->up, s->client_fd);
     if (s->up.len && !s->greeted)
+        /* The first byte says which protocol it is: no method of HTTP begins with it. */
         s->socks = s->up.data[s->up.start] == SOCKS_VERSION;
-    if (!s->socks) {
+    if (s->up.len && !s->socks)
         on_head(s);
-        return;
-    }
-    if (s->greeted || take_greeting(s))
+    else if (s->up.len && (s->greeted || take_greeting(s)))
         take_socks_request(s);
-    if (s->state == SESSION_REQUEST && s->up.eof)
-        session_free(s);
+    if (s->state == SESSION_REQUEST)
+        session_await_more(s);
 }

@@ -3,11 +3,15 @@
  */
 #include "gateway/session-internal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/fd.h"
 
 /* A lookup cannot be taken back once a thread has it: it is left to end alone (on_resolved). */
 void session_abandon_lookup(struct session *s)
@@ -15,7 +19,6 @@ void session_abandon_lookup(struct session *s)
     if (!s->lookup)
         return;
     s->lookup->session = NULL;
-    uv_cancel((uv_req_t *)&s->lookup->req);
     s->lookup = NULL;
 }
 
@@ -68,49 +71,129 @@ static struct session *find_waiting(struct gateway *g)
     return next;
 }
 
-static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *list)
+static void on_resolved(struct gateway *g, struct lookup *l)
 {
-    struct lookup *l = container_of(req, struct lookup, req);
-    struct gateway *g = container_of(req->loop, struct gateway, loop);
     struct session *s = l->session;
     list_remove(&l->node);
-    free(l);
     if (s) {
         s->lookup = NULL;
-        if (status == 0)
-            choose_addresses(s, list);
+        if (l->error == 0)
+            choose_addresses(s, l->list);
         else
             session_refuse(s, GATEWAY_RESOLVE_FAILED, "%s: %s", s->target.host,
-                           uv_strerror(status));
+                           gai_strerror(l->error));
     }
-    uv_freeaddrinfo(list);
+    if (l->list)
+        freeaddrinfo(l->list);
+    free(l);
     for (struct session *next; (next = find_waiting(g));)
         start_lookup(next);
 }
 
-static void start_lookup(struct session *s)
+/* --- the resolver's threads */
+
+static void *resolver_main(void *data)
 {
     static const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    const struct gateway_resolver *r = data;
+    struct lookup *l;
+    while (read(r->ask[0], &l, sizeof(l)) == sizeof(l)) {
+        l->error = getaddrinfo(l->host, NULL, &hints, &l->list);
+        if (write(r->answer[1], &l, sizeof(l)) != sizeof(l))
+            abort(); /* a pipe has room for all that are looked up at a time */
+    }
+    return NULL;
+}
+
+/* There are never more lookups than threads can be, so none waits behind another. */
+static int resolver_send(struct gateway_resolver *r, struct lookup *l, size_t under_way)
+{
+    if (r->n_threads <= under_way && r->n_threads < GATEWAY_LOOKUPS &&
+        pthread_create(&r->threads[r->n_threads], NULL, resolver_main, r) == 0)
+        r->n_threads++;
+    if (r->n_threads == 0)
+        return -EAGAIN;
+    return write(r->ask[1], &l, sizeof(l)) == sizeof(l) ? 0 : -EIO;
+}
+
+static void on_answer(struct epoll_watch *w, uint32_t ready)
+{
+    struct gateway *g = container_of(w, struct gateway, resolver.answers);
+    struct lookup *l;
+    (void)ready;
+    if (read(w->fd, &l, sizeof(l)) == sizeof(l))
+        on_resolved(g, l);
+}
+
+static void start_lookup(struct session *s)
+{
     struct gateway *g = s->gateway;
     struct lookup *l = new0(struct lookup);
-    int r = uv_getaddrinfo(&g->loop, &l->req, on_resolved, s->target.host, NULL, &hints);
-    if (r < 0) {
-        free(l);
-        session_refuse(s, GATEWAY_RESOLVE_FAILED, "%s: %s", s->target.host, uv_strerror(r));
-        return;
-    }
-    l->session = s;
+    size_t under_way = 0;
+    list_for_each(other, &g->lookups, struct lookup, node)
+        under_way++;
+    memcpy(l->host, s->target.host, sizeof(l->host));
     memcpy(l->label, s->label, sizeof(l->label));
     l->owner = s->owner;
+    l->session = s;
+    int r = resolver_send(&g->resolver, l, under_way);
+    if (r < 0) {
+        free(l);
+        session_refuse(s, GATEWAY_RESOLVE_FAILED, "%s: %s", s->target.host, strerror(-r));
+        return;
+    }
     list_append(&g->lookups, &l->node);
     s->lookup = l;
 }
 
+/* As of a target that is an address. */
+static void use_known(struct session *s, const struct address *a)
+{
+    if (!session_may_connect(s, a)) {
+        session_refuse_address(s, address_classify(a));
+        return;
+    }
+    s->addresses[s->n_addresses++] = *a;
+    session_start_connect(s);
+}
+
 void session_start_resolve(struct session *s)
 {
+    struct address known;
+    if (hosts_file_find(&s->gateway->hosts, s->target.host, &known)) {
+        use_known(s, &known);
+        return;
+    }
     s->state = SESSION_RESOLVE;
     session_set_timer(s, s->gateway->resolve_timeout_ms);
     if (session_share_lookup(s))
         start_lookup(s);
-    session_update_polls(s);
+    session_update_watches(s);
+}
+
+int session_loop_open(struct gateway *g)
+{
+    struct gateway_resolver *v = &g->resolver;
+    int r = epoll_loop_init(&g->loop);
+    if (r < 0)
+        return r;
+    if (pipe2(v->ask, O_CLOEXEC) < 0 || pipe2(v->answer, O_CLOEXEC) < 0)
+        return -errno;
+    epoll_watch_init(&v->answers, v->answer[0], on_answer);
+    return epoll_watch_set(&g->loop, &v->answers, EPOLLIN);
+}
+
+void session_loop_close(struct gateway *g)
+{
+    struct gateway_resolver *v = &g->resolver;
+    while (!list_empty(&g->lookups))
+        epoll_loop_once(&g->loop, -1);
+    fd_close(&v->ask[1]); /* which the threads take for the end */
+    for (size_t i = 0; i < v->n_threads; i++)
+        pthread_join(v->threads[i], NULL);
+    epoll_watch_close(&g->loop, &v->answers);
+    fd_close(&v->ask[0]);
+    fd_close(&v->answer[1]);
+    epoll_loop_done(&g->loop);
+    hosts_file_done(&g->hosts);
 }

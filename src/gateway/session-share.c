@@ -12,10 +12,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-/* Lookups of one label that the resolver has at a time, and of all. libuv gives lookups half of its
- * threads, in the order of asking: with more, those who come first would have the others wait. */
+/* Lookups of one label that the resolver has at a time, of GATEWAY_LOOKUPS in all. */
 #define LOOKUPS_PER_LABEL 2
-#define LOOKUPS_MAX       8
 /* Lines of one label in the log within LOG_WINDOW_MS. */
 #define LOG_LINES     50
 #define LOG_WINDOW_MS 10000
@@ -32,11 +30,12 @@ const char *session_share_refusal(const struct session *mine)
     }
     size_t others = g->n_sessions - 1;
     if (others >= g->max_sessions)
-        return "too many connections of all sandboxes";
+        return "all sandboxes together have too many connections";
     if (of_label >= g->max_sessions_per_label)
-        return "too many connections of this sandbox";
+        return "this sandbox has too many connections";
     if (of_owner >= g->max_sessions - others)
-        return "too many connections of this key's sandboxes: the rest is for others";
+        return "the sandboxes of this key have too many connections: the rest is reserved for "
+               "others";
     return NULL;
 }
 
@@ -48,7 +47,8 @@ bool session_share_lookup(const struct session *mine)
         of_owner += l->owner == mine->owner;
         all++;
     }
-    return all < LOOKUPS_MAX && of_label < LOOKUPS_PER_LABEL && of_owner < LOOKUPS_MAX - all;
+    return all < GATEWAY_LOOKUPS && of_label < LOOKUPS_PER_LABEL &&
+           of_owner < GATEWAY_LOOKUPS - all;
 }
 
 /* A loop of connects must not fill the log. Labels that share a slot share its lines. */

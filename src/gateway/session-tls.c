@@ -314,16 +314,16 @@ int session_begin_tls(struct session *s)
     s->remote_fd = pair[0];
     if (r >= 0)
         r = fd_set_nonblock(s->remote_fd, true);
-    if (r >= 0)
-        r = session_watch(s, s->remote_fd, &s->remote_poll);
+    epoll_watch_init(&s->remote, s->remote_fd, session_on_remote);
     n_links++; /* before the thread, which may end at once, and so is its reference */
     l->refs++;
     if (r >= 0)
         r = start_thread(l);
     s->tls_link = l;
-    s->down.keeps_end = true;
-    if (r >= 0)
+    if (r >= 0) {
+        s->down.keeps_end = true;
         return 0;
+    }
     n_links--;
     fd_close(&l->remote_fd);
     fd_close(&l->session_fd);

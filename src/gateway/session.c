@@ -19,20 +19,15 @@
 #define DRAIN_LOOK_MS 20
 #define DRAIN_MAX_MS  5000
 
-static void on_handle_closed(uv_handle_t *handle)
+void session_unwatch(struct session *s, struct epoll_watch *w)
 {
-    free(handle);
-}
-
-static void close_handle(void *handle)
-{
-    if (handle)
-        uv_close(handle, on_handle_closed);
+    epoll_watch_set(&s->gateway->loop, w, 0);
+    w->fd = -1;
 }
 
 void session_close_remote(struct session *s)
 {
-    close_handle(steal_ptr(s->remote_poll));
+    session_unwatch(s, &s->remote);
     fd_close(&s->remote_fd);
 }
 
@@ -46,13 +41,13 @@ void session_free(struct session *s)
 {
     session_abandon_lookup(s);
     session_close_remote(s);
-    close_handle(steal_ptr(s->client_poll));
+    session_unwatch(s, &s->client);
     client_socket_close(&s->client_fd);
-    close_handle(steal_ptr(s->report_poll));
+    session_unwatch(s, &s->report);
     fd_close(&s->report_fd);
-    close_handle(steal_ptr(s->timer));
+    epoll_timer_clear(&s->timer);
     session_end_tls(s);
-    close_handle(steal_ptr(s->verdict_poll));
+    session_unwatch(s, &s->verdict);
     fd_close(&s->verdict_fd);
     free(s->method);
     free(s->path);
@@ -80,7 +75,7 @@ static void tell_end(struct session *s, const char *why)
 
 static void session_reset_client(struct session *s)
 {
-    close_handle(steal_ptr(s->client_poll));
+    session_unwatch(s, &s->client);
     client_socket_reset(&s->client_fd);
     session_free(s);
 }
@@ -93,16 +88,14 @@ void session_end_connected(struct session *s, const char *why)
         session_free(s);
         return;
     }
-    close_handle(steal_ptr(s->remote_poll));
+    session_unwatch(s, &s->remote);
     client_socket_reset(&s->remote_fd);
     session_reset_client(s);
 }
 
-static void on_timeout(uv_timer_t *timer);
-
 void session_set_timer(struct session *s, uint64_t ms)
 {
-    uv_timer_start(s->timer, on_timeout, ms, 0);
+    epoll_timer_set_us(&s->gateway->loop, &s->timer, ms * 1000);
 }
 
 /* A reset drops what has not arrived, and there is no event for the moment when all has. */
@@ -115,21 +108,38 @@ static void reset_when_drained(struct session *s)
     session_reset_client(s);
 }
 
-void session_end_cut(struct session *s)
+/* The control plane hears its last of it, and the server's side is closed. */
+static void end_remote(struct session *s, const char *why)
 {
-    tell_end(s, "cut");
-    close_handle(steal_ptr(s->report_poll)); /* the control plane has heard its last */
+    tell_end(s, why);
+    session_unwatch(s, &s->report);
     fd_close(&s->report_fd);
     session_close_remote(s);
+}
+
+void session_end_done(struct session *s)
+{
+    if (!s->proxy || !s->up.sink_gone) {
+        session_end_connected(s, "done");
+        return;
+    }
+    end_remote(s, "done");
+    s->up.eof = s->up.shut = false; /* the server has ended, and not the client */
+    session_let_read(s);
+}
+
+void session_end_cut(struct session *s)
+{
+    end_remote(s, "cut");
     s->state = SESSION_RESET;
     s->reset_deadline_ms = clock_mono_ms() + DRAIN_MAX_MS;
-    session_update_polls(s);
+    session_update_watches(s);
     reset_when_drained(s);
 }
 
-static void on_timeout(uv_timer_t *timer)
+static void on_timeout(struct epoll_timer *timer)
 {
-    struct session *s = timer->data;
+    struct session *s = container_of(timer, struct session, timer);
     switch (s->state) {
     case SESSION_REQUEST:
         session_refuse_as(s, GATEWAY_TIMEOUT, 408, "no whole request in time");
@@ -152,62 +162,50 @@ static void on_timeout(uv_timer_t *timer)
     }
 }
 
-int session_watch(struct session *s, int fd, uv_poll_t **ret)
+/* What cannot be waited for any more is not waited for in vain: the session ends as one that takes
+ * too long. */
+static void watch(struct session *s, struct epoll_watch *w, bool in, bool out,
+                  void (*on_ready)(struct epoll_watch *w, uint32_t ready))
 {
-    uv_poll_t *poll = new0(uv_poll_t);
-    int r = uv_poll_init(&s->gateway->loop, poll, fd);
-    if (r < 0) {
-        free(poll);
-        return r;
-    }
-    poll->data = s;
-    *ret = poll;
-    return 0;
+    w->on_ready = on_ready;
+    if (epoll_watch_set(&s->gateway->loop, w, (in ? EPOLLIN : 0) | (out ? EPOLLOUT : 0)) < 0)
+        session_set_timer(s, 0);
 }
 
-static void watch(uv_poll_t *poll, bool in, bool out, uv_poll_cb cb)
-{
-    int events = (in ? UV_READABLE : 0) | (out ? UV_WRITABLE : 0);
-    if (!poll)
-        return;
-    if (events)
-        uv_poll_start(poll, events, cb);
-    else
-        uv_poll_stop(poll);
-}
-
-void session_update_polls(struct session *s)
+void session_update_watches(struct session *s)
 {
     switch (s->state) {
     case SESSION_REQUEST:
-        watch(s->client_poll, true, false, s->proxy ? session_on_proxy : session_on_line);
+        watch(s, &s->client, true, false, s->proxy ? session_on_proxy : session_on_line);
         break;
     case SESSION_RESOLVE:
     case SESSION_RESET:
-        watch(s->client_poll, false, false, NULL);
+        watch(s, &s->client, false, false, NULL);
         break;
     case SESSION_CONNECT:
-        watch(s->client_poll, false, false, NULL);
-        watch(s->remote_poll, false, true, session_on_connected);
+        watch(s, &s->client, false, false, NULL);
+        watch(s, &s->remote, false, true, session_on_connected);
         break;
     case SESSION_RELAY:
-        watch(s->client_poll, relay_wants_read(&s->up), relay_wants_write(&s->down),
-              session_on_relay);
-        watch(s->remote_poll, relay_wants_read(&s->down), relay_wants_write(&s->up) && !s->unnamed,
-              session_on_relay);
+        watch(s, &s->client, relay_wants_read(&s->up), relay_wants_write(&s->down),
+              session_on_client);
+        watch(s, &s->remote, relay_wants_read(&s->down), relay_wants_write(&s->up) && !s->unnamed,
+              session_on_remote);
         break;
     case SESSION_REFUSE:
-        watch(s->client_poll, s->proxy, !relay_finished(&s->down), session_on_refusal_read);
+        /* What the client still sends is read and dropped: a close with bytes unread would be a
+         * reset, which takes the refusal away from a client that has not read it yet. */
+        watch(s, &s->client, s->proxy && !s->up.eof, !relay_finished(&s->down),
+              session_on_refusal_read);
         break;
     }
 }
 
 /* The control plane never writes to a report: that it can be read means that its end is closed. */
-static void on_revoked(uv_poll_t *poll, int status, int events)
+static void on_revoked(struct epoll_watch *report, uint32_t ready)
 {
-    (void)status;
-    (void)events;
-    session_end_connected(poll->data, "revoked");
+    (void)ready;
+    session_end_connected(container_of(report, struct session, report), "revoked");
 }
 
 /* A client that is refused before it was read is answered in its own language, if it has begun. */
@@ -218,22 +216,10 @@ static void peek_protocol(struct session *s)
                first == SOCKS_VERSION;
 }
 
-static int watch_client(struct session *s)
-{
-    int r = fd_set_nonblock(s->client_fd, true); /* which libuv wants; nothing relies on it */
-    r = r < 0 ? r : session_watch(s, s->client_fd, &s->client_poll);
-    if (r < 0 || s->report_fd < 0)
-        return r;
-    r = session_watch(s, s->report_fd, &s->report_poll);
-    watch(s->report_poll, true, false, on_revoked);
-    return r;
-}
-
 void session_start(struct gateway *g, const struct gateway_request *req,
                    struct session_rules *rules, int stream_fd, int report_fd)
 {
     struct session *s = new0(struct session);
-    char first;
     *s = (struct session){.gateway = g,
                           .tag = req->tag,
                           .client_fd = stream_fd,
@@ -245,24 +231,28 @@ void session_start(struct gateway *g, const struct gateway_request *req,
     s->any_host = req->flags & GATEWAY_ANY_HOST;
     s->images = req->flags & GATEWAY_IMAGES;
     s->rules = *rules;
+    /* From here on the session owns the rules and both descriptors: every way out is
+     * session_free(). */
     *rules = (struct session_rules){.intercept_fd = -1};
     s->proxy = req->flags & GATEWAY_PROXY;
     s->started_ms = clock_mono_ms();
     relay_init(&s->up);
     relay_init(&s->down);
     s->up.bounded = s->proxy;
+    /* A client that never ends its head is read no further than this. */
     s->up.limit = PROXY_HEAD_MAX;
     list_append(&g->sessions, &s->node);
     g->n_sessions++;
-    s->timer = new0(uv_timer_t);
-    uv_timer_init(&g->loop, s->timer);
-    s->timer->data = s;
-    if (watch_client(s) < 0) {
+    epoll_timer_init(&s->timer, on_timeout);
+    epoll_watch_init(&s->client, stream_fd, NULL);
+    epoll_watch_init(&s->report, report_fd, on_revoked);
+    epoll_watch_init(&s->remote, -1, NULL);
+    epoll_watch_init(&s->verdict, -1, NULL);
+    if (epoll_watch_set(&g->loop, &s->report, EPOLLIN) < 0) {
         session_end_connected(s, "unusable stream");
         return;
     }
     session_set_timer(s, g->request_timeout_ms);
-    session_update_polls(s);
     const char *why = session_share_refusal(s);
     if (why) {
         peek_protocol(s);
@@ -270,8 +260,7 @@ void session_start(struct gateway *g, const struct gateway_request *req,
         return;
     }
     /* Most clients have sent their request by now: another turn of the loop would only wait. */
-    if (recv(s->client_fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1)
-        (s->proxy ? session_on_proxy : session_on_line)(s->client_poll, 0, UV_READABLE);
+    (s->proxy ? session_on_proxy : session_on_line)(&s->client, EPOLLIN);
 }
 
 void session_end_all(struct gateway *g)

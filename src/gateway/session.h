@@ -8,14 +8,18 @@
  * Every state has one timer. A session belongs to its gateway's list and frees itself. */
 #pragma once
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
-#include <uv.h>
 
+#include "base/epoll-loop.h"
 #include "base/list.h"
 #include "gateway/gateway-proto.h"
+#include "gateway/hosts-file.h"
 #include "gateway/rule-set.h"
 
 #define GATEWAY_LOG_SHARES 64
+#define GATEWAY_LOOKUPS    8 /* names that are with the resolver at a time */
 
 /* The lines of some labels in the log. */
 struct gateway_log_share {
@@ -23,12 +27,23 @@ struct gateway_log_share {
     uint32_t n;
 };
 
+/* A thread for each name that is looked up at a time: libc's resolver waits. What goes to them and
+ * comes back is a pointer to a struct lookup, of which the thread is the only user meanwhile. */
+struct gateway_resolver {
+    int ask[2], answer[2]; /* pipes: the threads read the first and write the second */
+    pthread_t threads[GATEWAY_LOOKUPS];
+    size_t n_threads; /* that were needed so far */
+    struct epoll_watch answers;
+};
+
 /* What all sessions share. */
 struct gateway {
-    uv_loop_t loop;
+    struct epoll_loop loop;
+    struct gateway_resolver resolver;
+    struct hosts_file hosts;
     struct list sessions;
     size_t n_sessions,
-        n_refusing;      /* those that are only told of their refusal are not of the first */
+        n_refusing;      /* connections that are only being refused do not count in the first */
     struct list lookups; /* in the resolver, those of ended sessions included */
     struct rule_list private_hosts, allow_hosts, deny_hosts;
     struct rule_list
@@ -45,6 +60,10 @@ struct session_rules {
     int intercept_fd;     /* the interceptor's socket, or -1 */
 };
 void session_rules_done(struct session_rules *r);
+
+/* The loop and the resolver: 0 or -errno. The end of them waits for the lookups that are left. */
+int session_loop_open(struct gateway *g);
+void session_loop_close(struct gateway *g);
 
 /* Takes stream_fd, report_fd (or -1), and what is in rules. A stream over a limit is answered and
  * ended. */

@@ -46,6 +46,8 @@ static ssize_t address_size(const uint8_t *data, size_t len)
     }
 }
 
+/* An address becomes text and is parsed like any other host, so that one function decides what is
+ * an address, and forms such as an IPv4 address inside IPv6 mean the same here as everywhere. */
 static int parse_address(const uint8_t *data, struct target *ret)
 {
     char ip[INET6_ADDRSTRLEN], text[INET6_ADDRSTRLEN + 2];
@@ -85,6 +87,8 @@ ssize_t socks_parse_request(const uint8_t *data, size_t len, struct target *ret,
     return 4 + size + 2;
 }
 
+/* The address that the connection is bound to stays zero: it is the host's, and not the sandbox's
+ * to know. */
 void socks_format_reply(enum socks_reply reply, uint8_t out[SOCKS_REPLY_SIZE])
 {
     memset(out, 0, SOCKS_REPLY_SIZE);

@@ -21,14 +21,16 @@ static int check_voter(const struct approval *a, const struct approval_decision 
     if (!d->approve)
         return 0; /* an approver may always say no */
     if (!who->authenticated && a->risk == RISK_CRITICAL)
-        return error_set(err, ERROR_FORBIDDEN, 0,
-                         "critical needs two approvers' keys, and no keys are configured");
+        return error_set(
+            err, ERROR_FORBIDDEN, 0,
+            "a critical call needs approvers with two different keys, and no keys are configured");
     if (who->authenticated && strcmp(who->key, a->requester.key) == 0)
-        return error_set(err, ERROR_FORBIDDEN, 0, "who asked may not approve");
+        return error_set(err, ERROR_FORBIDDEN, 0,
+                         "the key that asked for a call may not approve it");
     for (size_t i = 0; i < a->n_votes; i++)
         if (strcmp(a->votes[i].who.key, who->key) == 0)
             return error_set(err, ERROR_FORBIDDEN, 0,
-                             "critical needs a second, different approver's key");
+                             "a critical call needs a second approver with another key");
     return 0;
 }
 

@@ -91,7 +91,7 @@ int approval_check_need(const struct approval *a, const struct approval_need *ne
                         struct error *err)
 {
     if (a->is_session && need->risk == RISK_CRITICAL)
-        return error_set(err, ERROR_DENIED, 0, "critical is never covered by a session");
+        return error_set(err, ERROR_DENIED, 0, "a session approval never covers a critical call");
     if (a->is_session && !names_rule(a, need->rule))
         return error_set(err, ERROR_DENIED, 0, "the rule '%s' asks, not '%s'", need->rule, a->rule);
     if (need->risk > a->risk)
@@ -101,7 +101,8 @@ int approval_check_need(const struct approval *a, const struct approval_need *ne
         return error_set(err, ERROR_DENIED, 0, "the key of an approver has ended");
     const char *more = find_more(need->obligations, a->obligations);
     if (more)
-        return error_set(err, ERROR_DENIED, 0, "'%s' is obliged now, and was not when it was asked",
+        return error_set(err, ERROR_DENIED, 0,
+                         "a rule requires '%s' now, which none did when the approval was asked for",
                          more);
     return 0;
 }

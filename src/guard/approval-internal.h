@@ -67,8 +67,8 @@ void approval_write(struct approval *a, enum approval_state before, size_t votes
 /* Audits; who NULL is the daemon itself. */
 int approval_record(struct approval *a, const char *kind, const struct identity *who,
                     const char *outcome, const char *reason, struct error *err);
-/* approval-announce.c. The second is for one that was read back: what the journal knows is not told
- * again. */
+/* approval-announce.c. The second is for one that was read back: a change that the journal has
+ * is not announced again. */
 void approval_announce(const struct approval *a);
 void approval_announce_restored(const struct approval *a);
 /* approval-use.c: the uses that waited for what is on record now. */

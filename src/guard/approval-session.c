@@ -46,8 +46,8 @@ static int check_prefix(const struct approval *a, char *const *prefix, struct er
     const char *why = hides_behind(argv, strv_length(prefix));
     if (why)
         return error_field(err, "argv_prefix",
-                           "more of the argv has to be in the prefix than '%.40s': %s", prefix[0],
-                           why);
+                           "the prefix '%.40s' is too short, more of the argv has to be in it: %s",
+                           prefix[0], why);
     return 0;
 }
 
@@ -63,7 +63,8 @@ int approval_session_check(const struct approval *a, const struct approval_sessi
                            struct error *err)
 {
     if (a->risk == RISK_CRITICAL)
-        return error_set(err, ERROR_FORBIDDEN, 0, "critical is approved once, never for a session");
+        return error_set(err, ERROR_FORBIDDEN, 0,
+                         "a critical call can be approved once, never for a session");
     if (session->count < 1 || session->count > APPROVAL_SESSION_MAX)
         return error_field(err, "count", "'count' must be 1 to %d", APPROVAL_SESSION_MAX);
     if (session->ttl_s < 1 || session->ttl_s > APPROVAL_SESSION_S)

@@ -154,9 +154,10 @@ static int check_use(struct approval *a, const json_t *subject, const struct app
     if (r < 0)
         return r;
     if (!a->session_left && is_of_version_0_1(a, subject))
-        error_set(&why, ERROR_DENIED, 0,
-                  "version 0.1 asked for it, which described calls otherwise; call without it to "
-                  "ask anew");
+        error_set(
+            &why, ERROR_DENIED, 0,
+            "it was asked for by version 0.1, which described calls differently; call without it "
+            "to ask again");
     else if (!approval_covers(a, subject))
         error_set(&why, ERROR_DENIED, 0, "this is another call than the one that was approved");
     else

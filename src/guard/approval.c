@@ -115,7 +115,7 @@ static void drop_ended_votes(struct approval *a)
         if (approval_vote_counts(a->set, v))
             continue;
         if (approval_record(a, "approval", &v->who, "unconfirmed",
-                            "the key is no approver's any more", &err) < 0)
+                            "the key has lost the role approver", &err) < 0)
             log_error("approval id=%s: %s", a->id, err.message);
         approval_drop_vote(a, i - 1);
     }

@@ -136,6 +136,8 @@ void guest_renew(struct guest *g, uint32_t connections)
     receive_exactly(g, &r, sizeof(r));
     if (r.magic != GUEST_MAGIC)
         guest_power_off();
+    if (r.only_clock)
+        return renew_clock(g, r.realtime_ns);
     renew_randomness(g, r.seed);
     renew_clock(g, r.realtime_ns);
     memcpy(g->order.mark, r.mark, sizeof(g->order.mark));
@@ -296,6 +298,7 @@ void guest_main(void)
                     g.order.child.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID);
     guest_open_image(&g, RUNNER_ID);
     guest_mount_shares(&g);
+    guest_open_drives(&g);
     open_authority(&g);
     renew_randomness(&g, g.order.seed);
     renew_clock(&g, g.order.realtime_ns);

@@ -55,6 +55,9 @@ int guest_open_port(const char *path);
 void guest_enter_root(struct guest *g);
 /* After the order: the disk for the sandbox, with its parts, if it has one. */
 void guest_open_disk(struct guest *g, uid_t runner_id, uid_t tool_id);
+/* The same: the operator's drives, as a mount of the sandbox's; to be called after
+ * guest_mount_shares(). */
+void guest_open_drives(struct guest *g);
 /* The same: its image, if it has one, whose files show as those of these ids. */
 void guest_open_image(struct guest *g, uid_t runner_id);
 
@@ -68,7 +71,8 @@ void guest_mount_shares(struct guest *g);
 void guest_load_network(void);
 void guest_give_network(struct guest *g);
 
-/* guest.c: mas-vmm says that this machine is a copy: new random numbers, the time, another mark. */
+/* guest.c: mas-vmm says that this machine is a copy: new random numbers, the time, another mark; or
+ * only what time it is. */
 void guest_renew(struct guest *g, uint32_t connections);
 
 /* boot-id.c: another one than the kernel's. 0 or -errno. */

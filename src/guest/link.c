@@ -74,7 +74,7 @@ static bool deliver(struct link *l)
             }
             if ((size_t)w < n && !found)
                 return true;
-            if ((size_t)w < n) { /* nobody waits for the rest of the old connection */
+            if ((size_t)w < n) { /* the rest of the old connection has no reader */
                 pump_skip(&l->in, n - (size_t)w);
             }
         }

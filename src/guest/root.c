@@ -141,18 +141,19 @@ static int find_disk(const char *serial, char *ret)
     return -ENODEV;
 }
 
-static int mount_disk_at(const char *serial, const char *target)
+static int mount_disk_at(const char *serial, const char *target, unsigned long flags)
 {
     static const char *const types[] = {"ext4", "erofs"};
     char path[DISK_PATH_SIZE];
     int r = find_disk(serial, path);
     for (size_t i = 0; r == 0 && i < ELEMENTS(types); i++)
-        if (mount(path, target, types[i], MS_RDONLY | MS_NODEV | MS_NOSUID, NULL) == 0)
+        if (mount(path, target, types[i], flags | MS_NODEV | MS_NOSUID, NULL) == 0)
             return 0;
     return r < 0 ? r : -errno;
 }
 
-/* The operator's drives, whose names the kernel's line has, each in a directory of its name. */
+/* The operator's drives, whose names the kernel's line has, each in a directory of its name. What
+ * is written to one is on it at once: a machine ends without a word to its kernel. */
 static int mount_drives(void)
 {
     char path[sizeof(GUEST_DRIVES_DIR NEW_ROOT) + MACHINE_DRIVE_SIZE + 2], *save = NULL;
@@ -163,12 +164,31 @@ static int mount_drives(void)
               "size=64k,nr_inodes=32,mode=0755") < 0)
         return -errno;
     for (char *id = strtok_r(list, ",", &save); id; id = strtok_r(NULL, ",", &save)) {
+        size_t n = strcspn(id, GUEST_WRITABLE);
+        unsigned long flags = id[n] ? MS_SYNCHRONOUS : MS_RDONLY;
+        id[n] = 0;
         snprintf(path, sizeof(path), NEW_ROOT GUEST_DRIVES_DIR "/%s", id);
-        int r = mkdir(path, 0755) < 0 ? -errno : mount_disk_at(id, path);
+        int r = mkdir(path, 0755) < 0 ? -errno : mount_disk_at(id, path, flags);
         if (r < 0)
             return r;
     }
     return 0;
+}
+
+/* A sandbox with an image or with directories of the host has another root than the machine, and
+ * writes only to its disk and its mounts: so the drives are one of these. */
+void guest_open_drives(struct guest *g)
+{
+    struct child_order *o = &g->order.child;
+    char list[LIST_MAX];
+    if (!guest_find_word(GUEST_DRIVES_WORD, list, sizeof(list)))
+        return;
+    int fd =
+        open_tree(AT_FDCWD, GUEST_DRIVES_DIR, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    if (fd < 0 || o->n_mounts >= PLAN_MOUNTS_MAX)
+        guest_give_up(g, "show the guest's drives", fd < 0 ? errno : E2BIG);
+    snprintf(o->mounts[o->n_mounts++].target, sizeof(o->mounts[0].target), GUEST_DRIVES_DIR);
+    g->share_fds[g->n_shares++] = fd;
 }
 
 /* What a copy of a machine has read of a disk is the other machine's. */
@@ -285,7 +305,7 @@ static int bind_runner(void)
 
 void guest_enter_root(struct guest *g)
 {
-    int r = mount_disk_at(GUEST_ROOT_DISK, NEW_ROOT);
+    int r = mount_disk_at(GUEST_ROOT_DISK, NEW_ROOT, MS_RDONLY);
     if (r < 0)
         guest_give_up(g, "mount the guest's root", -r);
     r = mount_drives();

@@ -16,6 +16,9 @@ static const struct {
              {ROLE_AUDITOR, "auditor"},
              {ROLE_ADMIN, "admin"}};
 
+/* Without keys every caller may do everything: the listeners are restricted to this machine
+ * then, or the operator has said --insecure. The token has no role to approve, because it names
+ * no person. */
 const struct identity identity_local = {.name = "unauthenticated", .roles = ROLES_ALL};
 const struct identity identity_token = {.key = IDENTITY_TOKEN,
                                         .name = IDENTITY_TOKEN,
@@ -91,6 +94,8 @@ bool identity_sees_all(const struct identity *who)
     return identity_has(who, ROLE_OPERATOR | ROLE_ADMIN);
 }
 
+/* What a caller may not see does not exist for it: the answer is the same as for an id that
+ * never was. */
 bool identity_sees(const struct identity *who, const char *owner)
 {
     return strcmp(identity_scope(who), owner) == 0 || identity_sees_all(who);

@@ -26,6 +26,7 @@ enum role {
 #define IDENTITY_ADDRESS_SIZE 46        /* INET6_ADDRSTRLEN */
 #define IDENTITY_TOKEN        "token"   /* key and name of a caller with auth_token */
 #define IDENTITY_WEBHOOK      "webhook" /* key and name under which the daemon delivers events */
+#define IDENTITY_STREAM       "stream"  /* key and name of a sandbox's stream container */
 #define IDENTITY_NOBODY       "-"       /* an owner that nothing has */
 #define ROLES_TEXT_SIZE       64
 

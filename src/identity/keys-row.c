@@ -33,7 +33,7 @@ int key_name_check(const char *name, struct error *err)
         return error_field(err, "name", "'name' must be 1 to %d characters of printable ASCII",
                            IDENTITY_NAME_SIZE - 1);
     if (strcmp(name, identity_token.name) == 0 || strcmp(name, identity_local.name) == 0)
-        return error_field(err, "name", "'%s' is the name of another thing", name);
+        return error_field(err, "name", "the name '%s' is reserved: choose another one", name);
     return 0;
 }
 

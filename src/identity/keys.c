@@ -348,6 +348,9 @@ static int check_request(const struct keys *k, const struct key_request *req, st
     int r = key_name_check(req->name, err);
     if (r < 0)
         return r;
+    /* Rows are not refused for it: one of an earlier version may have the name. */
+    if (strcmp(req->name, IDENTITY_STREAM) == 0)
+        return error_field(err, "name", "the name '%s' is reserved: choose another one", req->name);
     list_for_each(e, &k->all, struct key_entry, node)
         if (key_is_live(&e->key) && strcmp(e->key.name, req->name) == 0)
             return error_set(err, ERROR_CONFLICT, 0, "key %s has the name '%s' already", e->key.id,

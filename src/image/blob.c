@@ -62,6 +62,7 @@ int blob_open(const struct blobs *b, const struct descriptor *d, struct error *e
     if (fd < 0)
         return error_set(err, fd == -ENOENT ? ERROR_NOT_FOUND : ERROR_INVALID, -fd,
                          "blob sha256:%s", d->digest);
+    /* The size first: a blob of another size need not be read to the end to be refused. */
     if ((uint64_t)st.st_size != d->size)
         return error_set(err, ERROR_INVALID, 0, "blob sha256:%s has %llu bytes, not %llu",
                          d->digest, (unsigned long long)st.st_size, (unsigned long long)d->size);
@@ -136,6 +137,8 @@ json_t *blob_read_json(const struct blobs *b, const struct descriptor *d, struct
     _cleanup_close_ int fd = blob_open(b, d, err);
     if (fd < 0 || blob_read_text(fd, what, &text, err) < 0)
         return NULL;
+    /* The bytes that are parsed are the ones that were hashed: the file is not read a second time,
+     * when it could be another. */
     hash_bytes(text.data, text.len, got);
     if (strcmp(got, d->digest)) {
         refuse_mismatch(d->digest, got, err);

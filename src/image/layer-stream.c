@@ -42,7 +42,7 @@ static const struct {
                    "7zXZ\0",
                    6, ARCHIVE_FILTER_XZ},
 };
-_Static_assert(ELEMENTS(formats) == _STREAM_FORMAT_MAX, "a row a format");
+_Static_assert(ELEMENTS(formats) == _STREAM_FORMAT_MAX, "a row per format");
 
 /* The next bytes of the file itself into block. */
 static ssize_t read_in(struct layer_stream *s)

@@ -126,15 +126,18 @@ static const char *const kind_marks[_MANIFEST_KIND_MAX][3] = {
     [MANIFEST_CONFIG] = {"rootfs", "history"},
 };
 
+/* One document that is both an index and a manifest means different images to different readers:
+ * what another program scanned, or signed, need not be what runs here (CVE-2021-41190). */
 int manifest_check_kind(const json_t *obj, enum manifest_kind kind, struct error *err)
 {
     for (size_t other = 0; other < _MANIFEST_KIND_MAX; other++)
         for (const char *const *mark = kind_marks[other]; other != kind && *mark; mark++) {
             bool shared = kind == MANIFEST_INDEX && !strcmp(*mark, "schemaVersion");
             if (!shared && json_object_get(obj, *mark))
-                return error_set(err, ERROR_INVALID, 0,
-                                 "the image has a document of two kinds at once: it has '%s'",
-                                 *mark);
+                return error_set(
+                    err, ERROR_INVALID, 0,
+                    "the image has a document that could be read as two kinds: it also has '%s'",
+                    *mark);
         }
     return 0;
 }

@@ -291,7 +291,7 @@ static int open_rootfs(int work_fd, struct error *err)
         return error_set(err, ERROR_INTERNAL, -r, "read the work directory");
     if (count != 1 || strcmp(names[0], "rootfs"))
         return error_set(err, ERROR_INTERNAL, 0,
-                         "what was unpacked is not one root file system and nothing else");
+                         "the unpacked tree is not exactly one root file system");
     int fd = below_open_plain(work_fd, "rootfs", O_RDONLY | O_DIRECTORY);
     return fd < 0 ? error_set(err, ERROR_INTERNAL, -fd, "open the root file system") : fd;
 }

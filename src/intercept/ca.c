@@ -188,7 +188,7 @@ static bool fill_leaf(X509 *cert, const struct ca *ca, const char *host)
 
 static const unsigned char alpn_http11[] = "\x08http/1.1";
 
-/* A client that speaks HTTP/2 alone, as gRPC's do, is told so by TLS. */
+/* A client that speaks HTTP/2 alone, as gRPC's do, learns from TLS that this server does not. */
 static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                    const unsigned char *in, unsigned in_len, void *arg)
 {

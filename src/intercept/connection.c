@@ -324,7 +324,7 @@ static bool request_move(struct connection *c)
             take_chunks(c);
     }
     if (c->client.eof && !c->body_done && !c->refused && c->in.len == before)
-        c->broken = true; /* it left in the middle: there is nobody to answer */
+        c->broken = true; /* it left in the middle: no answer can reach it */
     return moved || c->in.len != before;
 }
 
@@ -439,7 +439,7 @@ static void on_client_ready(struct epoll_watch *w, uint32_t ready)
 {
     struct connection *c = container_of(w, struct connection, client.watch);
     if (ready & (EPOLLHUP | EPOLLERR))
-        connection_free(c); /* there is nobody to answer any more */
+        connection_free(c); /* no answer can reach the client any more */
     else
         connection_step(c);
 }

@@ -32,5 +32,5 @@ struct decider {
 int decider_init(struct decider *d, const struct intercept_connection *record, size_t size,
                  int rules_fd, int verdict_fd);
 void decider_done(struct decider *d);
-/* Why the request may not be made, which the gateway is told, or NULL. Asked once. */
+/* Why the request may not be made, which is also reported to the gateway, or NULL. Asked once. */
 const char *decider_check(struct decider *d, const struct head_request *request);

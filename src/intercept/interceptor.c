@@ -129,24 +129,28 @@ int interceptor_open(struct interceptor *i, const struct intercept_start *start,
                      size_t len, struct error *err)
 {
     struct intercept_pairs head;
-    int r = 0;
+    int r;
     if (len < sizeof(head))
         return error_set(err, ERROR_INVALID, 0, "no secrets from the warden");
     memcpy(&head, sealed, sizeof(head));
     if (head.version != INTERCEPT_VERSION || head.n_pairs > INTERCEPT_PAIRS_MAX)
         return error_set(err, ERROR_INVALID, 0, "no secrets from the warden");
     size_t at = sizeof(head);
-    for (uint32_t n = 0; r >= 0 && n < head.n_pairs; n++) {
+    for (uint32_t n = 0; n < head.n_pairs; n++) {
         if (head.sealed_len[n] > len - at)
             return error_set(err, ERROR_INVALID, 0, "a sealed secret is cut short");
         r = open_pair(i, start->content_keys[n], sealed + at, head.sealed_len[n], err);
+        if (r < 0)
+            return r;
         at += head.sealed_len[n];
     }
     memcpy(i->label, start->label, sizeof(i->label));
-    r = r < 0 ? r : check_headers(i, err);
-    if (r >= 0 && head.hosts_len != len - at)
-        r = error_set(err, ERROR_INVALID, 0, "the list of hosts is cut short");
-    return r < 0 ? r : make_authority(i, start, sealed + at, head.hosts_len, err);
+    r = check_headers(i, err);
+    if (r < 0)
+        return r;
+    if (head.hosts_len != len - at)
+        return error_set(err, ERROR_INVALID, 0, "the list of hosts is cut short");
+    return make_authority(i, start, sealed + at, head.hosts_len, err);
 }
 
 /* --- serving */

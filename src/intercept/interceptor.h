@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The interceptor of one sandbox: mas-intercept.
  *
- * Where a secret must go into a request that is inside TLS, somebody has to end TLS. This process
- * does, for one sandbox alone, with that sandbox's secrets and no others. The warden starts it with
- * sealed pairs and the keys of just these seals; the gateway, which has resolved, decided and
- * dialled as always, hands it each connection as two sockets. It opens none itself: it has a
- * network namespace without a network, no files, its own user and a list of system calls. To the
- * client it is the host, with a certificate of the sandbox's own authority (ca.h), which only that
- * sandbox trusts. The real server is verified against the host's authorities, always. */
+ * Where a secret must go into a request that is inside TLS, TLS has to end before the server. It
+ * ends in this process, for one sandbox alone, with that sandbox's secrets and no others. The
+ * warden starts it with sealed pairs and the keys of just these seals; the gateway, which has
+ * resolved, decided and dialled as always, hands it each connection as two sockets. It opens
+ * none itself: it has a network namespace without a network, no files, its own user and a list
+ * of system calls. To the client it is the host, with a certificate of the sandbox's own
+ * authority (ca.h), which only that sandbox trusts. The real server is verified against the
+ * host's authorities, always. */
 #pragma once
 
 #include <openssl/types.h>

@@ -55,8 +55,8 @@ static int send_ready(const struct interceptor *i, const struct error *err)
 
 static const char usage[] =
     "usage: mas-intercept [--help|--version]\n"
-    "Started by mas-sandboxd, a process per sandbox whose requests are given "
-    "secrets; of no use by hand.\n";
+    "mas-sandboxd starts one such process per sandbox whose requests get secrets; it is of no use "
+    "by hand.\n";
 
 /* Started by hand, or by a program that is not the warden. */
 static int explain_usage(int argc, char **argv)

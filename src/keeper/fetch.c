@@ -219,8 +219,10 @@ static int check_keys(const json_t *object, struct error *err)
         for (size_t i = 0; i < ELEMENTS(known); i++)
             good = good && (strcasecmp(key, known[i]) != 0 || strcmp(key, known[i]) == 0);
         if (!good)
-            return error_set(err, ERROR_INVALID, 0,
-                             "the manifest has a member '%.40s' that can be read as another", key);
+            return error_set(
+                err, ERROR_INVALID, 0,
+                "the manifest has a member '%.40s' whose name could be read as that of another",
+                key);
     }
     return 0;
 }

@@ -39,7 +39,7 @@ void keeper_send(struct keeper *k, json_t *record)
     json_decref(record);
     if (r == -EFBIG) { /* the control plane waits for an answer */
         struct error err = {0};
-        error_set(&err, ERROR_TOO_LARGE, 0, "more is known of the image than can be said");
+        error_set(&err, ERROR_TOO_LARGE, 0, "the description of the image is too large to be sent");
         keeper_send_error(k, id, &err);
         return;
     }

@@ -63,6 +63,8 @@ static bool registry_is_good(const char *text)
            text[0] == '[';
 }
 
+/* The digest is cut off before the tag and the tag before the name, so that a ':' or '@' is never
+ * read as a part of what comes before it. */
 static int take_digest(char *text, struct reference *r)
 {
     char *at = strchr(text, '@');

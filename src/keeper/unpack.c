@@ -55,7 +55,7 @@ int unpack_source(enum unpack_kind kind, int source, const char *ref, int work,
     case UNPACK_DIR:
         return image_from_dir(source, work, o, ret, err);
     default:
-        return error_set(err, ERROR_INTERNAL, 0, "an image of no kind that is unpacked");
+        return error_set(err, ERROR_INTERNAL, 0, "the image is of a kind that cannot be unpacked");
     }
 }
 

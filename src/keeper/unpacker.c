@@ -165,7 +165,7 @@ static void become_unpacker(const struct worker *w, const struct unpacker_task *
 
 static int refuse_nonsense(struct error *err)
 {
-    return error_set(err, ERROR_INTERNAL, EPROTO, "the unpacker says what no unpacker says");
+    return error_set(err, ERROR_INTERNAL, EPROTO, "the unpacker sent a record that makes no sense");
 }
 
 /* Its word about how much it is to write is as good as any: with too little it ends for want of

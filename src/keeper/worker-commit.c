@@ -51,8 +51,9 @@ static int evict_images(struct worker *w, const json_t *answer, struct error *er
     for (size_t i = 0; i < left.count; i++)
         used += left.items[i].size_bytes;
     if (r >= 0 && used > max)
-        r = error_set(err, ERROR_NO_SPACE, 0,
-                      "images over images_max_bytes, and those that are there are in use");
+        r = error_set(
+            err, ERROR_NO_SPACE, 0,
+            "the images are over images_max_bytes, and those that could make room are in use");
     return r;
 }
 

@@ -120,10 +120,10 @@ static int refuse_insecure(struct config_reader *r, const struct node *value, si
     (void)offset;
     if (value->type == NODE_TEXT && strcmp(value->text, "false") == 0)
         return 0;
-    return node_error(value, r->name, r->err,
-                      "insecure-skip-tls-verify is refused: any server that answers at this "
-                      "address would get the credential; name the server's "
-                      "certificate-authority instead");
+    return node_error(
+        value, r->name, r->err,
+        "insecure-skip-tls-verify is refused: any server that answers at this address would get "
+        "the credential; name the server's certificate-authority instead");
 }
 
 /* --- exec plugins */
@@ -316,11 +316,12 @@ static int check_access(struct config_reader *r)
     struct url url;
     int e = a->server ? url_parse(a->server, &url) : -EINVAL;
     if (e < 0)
-        return error_set(r->err, ERROR_INVALID, 0, "%s: server is no https:// address", r->name);
+        return error_set(r->err, ERROR_INVALID, 0, "%s: server is not an https:// address",
+                         r->name);
     if (!url.tls || url.has_user || strpbrk(url.rest, "?#"))
         return error_set(r->err, ERROR_INVALID, 0,
                          "%s: server must be an https:// address without a user or a query: "
-                         "without TLS everybody on the way gets the credential",
+                         "without TLS the credential could be read on the way",
                          r->name);
     memcpy(a->server, "https://", strlen("https://")); /* in whatever case it was */
     for (size_t n = strlen(a->server); n && a->server[n - 1] == '/'; n--)

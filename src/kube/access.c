@@ -144,7 +144,8 @@ int kube_access_load_pod(struct kube_access *ret, const char *dir, const char *h
                          "no pod of a cluster");
     a.server = xasprintf(strchr(host, ':') ? "https://[%s]:%s" : "https://%s:%s", host, port);
     if (url_parse(a.server, &url) < 0)
-        return error_set(err, ERROR_INVALID, 0, "'%.200s' is no address of a server", a.server);
+        return error_set(err, ERROR_INVALID, 0, "'%.200s' is not the address of a server",
+                         a.server);
     a.ca_file = xasprintf("%s/ca.crt", dir);
     a.token_file = xasprintf("%s/token", dir);
     int r = kube_file_read(a.ca_file, &a.ca);

@@ -6,6 +6,8 @@
  * home: all who may make pods somewhere can give one our labels, but not our namespace. A mark has
  * the generation that its control plane took the pod with, and a pod with a higher one has another
  * control plane since. The namespace of a mark is written to last, when its pod has let it pass.
+ * Where sandboxes share a namespace, in which only this broker makes pods with our names, the pod
+ * says all of it.
  *
  * Every write is a merge patch with the uid and the resourceVersion of an object that was looked at
  * just before and carries this instance's labels. So one that another wrote to meanwhile is looked
@@ -23,6 +25,7 @@
 #include "base/strbuf.h"
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
+#include "kube/layout.h"
 #include "kube/manifest.h"
 #include "kube/query.h"
 
@@ -51,29 +54,44 @@ static json_t *make_state(const struct broker_task *t)
     bool claimed = t->order.state == KUBE_STATE_CLAIMED;
     if (t->order.state == KUBE_STATE_SAME)
         return json_object();
-    return json_pack("{s:s, s:s}", "sbx.state", claimed ? "claimed" : "ready", "sbx.allocated",
-                     claimed ? "true" : "false");
+    return json_pack("{s:s, s:s}", KUBE_LABEL_STATE, claimed ? "claimed" : "ready",
+                     KUBE_LABEL_ALLOCATED, claimed ? "true" : "false");
+}
+
+/* A namespace has the time, a pod what the sandbox is, and both its state; a pod without a
+ * namespace of its own has all of it. */
+static bool marks_time(const struct broker_task *t)
+{
+    bool here = t->object == KUBE_OBJECT_NAMESPACE || kube_layout_is_shared(t->broker->o.ceiling);
+    return here && t->order.last_exec_s;
+}
+
+static bool marks_spec(const struct broker_task *t)
+{
+    return t->object == KUBE_OBJECT_POD && t->order.spec[0];
+}
+
+static bool has_marks(const struct broker_task *t)
+{
+    return marks_time(t) || marks_spec(t) || t->order.state != KUBE_STATE_SAME;
 }
 
 static json_t *make_marks(const struct broker_task *t)
 {
+    json_t *out = json_object();
     char seconds[24];
     bool lossy;
-    if (t->object == KUBE_OBJECT_NAMESPACE ? !t->order.last_exec_s : !t->order.spec[0])
-        return json_object();
-    if (t->object == KUBE_OBJECT_NAMESPACE) {
-        snprintf(seconds, sizeof(seconds), "%llu", (unsigned long long)t->order.last_exec_s);
-        return json_pack("{s:s}", KUBE_ANNOTATION_LAST_EXEC, seconds);
-    }
-    return json_pack("{s:s, s:o}", KUBE_ANNOTATION_OWNER, t->order.owner, KUBE_ANNOTATION_SPEC,
-                     json_string_from_bytes(t->order.spec, strlen(t->order.spec), &lossy));
-}
-
-/* A namespace has the time, a pod what the sandbox is, and both its state. */
-static bool has_marks(const struct broker_task *t)
-{
-    bool own = t->object == KUBE_OBJECT_NAMESPACE ? t->order.last_exec_s != 0 : t->order.spec[0];
-    return own || t->order.state != KUBE_STATE_SAME;
+    snprintf(seconds, sizeof(seconds), "%llu", (unsigned long long)t->order.last_exec_s);
+    if (marks_time(t))
+        json_object_set_new(out, KUBE_ANNOTATION_LAST_EXEC, json_string(seconds));
+    if (t->object == KUBE_OBJECT_POD && t->order.state == KUBE_STATE_CLAIMED)
+        json_object_set_new(out, KUBE_ANNOTATION_EVICT, json_string("false"));
+    if (!marks_spec(t))
+        return out;
+    json_object_set_new(out, KUBE_ANNOTATION_OWNER, json_string(t->order.owner));
+    json_object_set_new(out, KUBE_ANNOTATION_SPEC,
+                        json_string_from_bytes(t->order.spec, strlen(t->order.spec), &lossy));
+    return out;
 }
 
 static void annotate_write(struct broker_task *t, const char *uid, const char *version);
@@ -81,7 +99,7 @@ static void annotate_write(struct broker_task *t, const char *uid, const char *v
 /* Its pod is done with. */
 static void annotate_next(struct broker_task *t)
 {
-    bool of_pod = t->object == KUBE_OBJECT_POD;
+    bool of_pod = t->object == KUBE_OBJECT_POD && !kube_layout_is_shared(t->broker->o.ceiling);
     t->object = KUBE_OBJECT_NAMESPACE;
     t->tries = 0;
     t->fenced = true;
@@ -149,7 +167,7 @@ static void answer_spec(struct broker_task *t, const char *spec)
         return;
     }
     fd_close(&pair[1]);
-    annotate_fail(t, ERROR_TOO_LARGE, "says more of it than was ever written");
+    annotate_fail(t, ERROR_TOO_LARGE, "has a record that is larger than any this daemon writes");
 }
 
 /* --- looking at it first */
@@ -162,6 +180,18 @@ static bool read_generation(const json_t *annotations, uint64_t *ret)
            *ret >= 1 && *ret < KUBE_GENERATIONS;
 }
 
+/* A claim has written the state of its pod (claim.c), and a mark of its namespace's follows. */
+static bool says_so_already(const struct broker_task *t, const json_t *metadata)
+{
+    const json_t *labels = json_object_get(metadata, "labels");
+    const json_t *annotations = json_object_get(metadata, "annotations");
+    return t->order.op == KUBE_MARK && !marks_spec(t) && !marks_time(t) &&
+           t->order.state == KUBE_STATE_CLAIMED &&
+           strcmp(json_member_text(labels, KUBE_LABEL_STATE), "claimed") == 0 &&
+           strcmp(json_member_text(labels, KUBE_LABEL_ALLOCATED), "true") == 0 &&
+           strcmp(json_member_text(annotations, KUBE_ANNOTATION_EVICT), "false") == 0;
+}
+
 static void on_pod_looked(struct broker_task *t, const json_t *metadata)
 {
     const json_t *annotations = json_object_get(metadata, "annotations");
@@ -171,10 +201,10 @@ static void on_pod_looked(struct broker_task *t, const json_t *metadata)
         answer_spec(t, json_member_text(annotations, KUBE_ANNOTATION_SPEC));
     } else if (!read_generation(annotations, &t->generation)) {
         annotate_fail(t, ERROR_CONFLICT,
-                      "was changed by hand: its generation is no number that can be followed");
+                      "was changed by hand: its generation is not a number that can be raised");
     } else if (t->order.op == KUBE_MARK && t->generation > t->order.generation) {
         annotate_fail(t, ERROR_CONFLICT, "was taken by a later control plane; it was not touched");
-    } else if (t->order.op == KUBE_MARK && !has_marks(t)) {
+    } else if (t->order.op == KUBE_MARK && (!has_marks(t) || says_so_already(t, metadata))) {
         annotate_next(t);
     } else {
         t->generation++;
@@ -233,7 +263,8 @@ static void annotate_look(void *data)
 
 void task_start_annotate(struct broker_task *t)
 {
-    t->object = KUBE_OBJECT_NAMESPACE;
+    t->object =
+        kube_layout_is_shared(t->broker->o.ceiling) ? KUBE_OBJECT_POD : KUBE_OBJECT_NAMESPACE;
     bool nothing = !t->order.last_exec_s && !t->order.spec[0] && t->order.state == KUBE_STATE_SAME;
     if (t->order.op == KUBE_MARK && nothing)
         task_finish(t, NULL);

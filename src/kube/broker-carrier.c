@@ -28,6 +28,7 @@
 #include "kube/ceiling.h"
 #include "kube/direct.h"
 #include "kube/exec.h"
+#include "kube/layout.h"
 #include "kube/manifest.h"
 #include "kube/route.h"
 
@@ -42,7 +43,8 @@
 struct carrier {
     struct list node;
     struct kube_broker *broker;
-    /* One of the three. */
+    /* One of the four. */
+    struct kube_call *look; /* at its namespace */
     struct kube_exec *exec;
     struct kube_direct *direct;
     struct route_lookup *lookup;
@@ -91,6 +93,7 @@ static void carrier_end(struct carrier *c)
     if (c->ended)
         return;
     c->ended = true;
+    kube_call_cancel(steal_ptr(c->look));
     kube_exec_cancel(steal_ptr(c->exec));
     kube_direct_cancel(steal_ptr(c->direct));
     route_cancel(steal_ptr(c->lookup));
@@ -196,7 +199,7 @@ static void read_input(struct carrier *c)
 static void carrier_hang_up(struct carrier *c)
 {
     c->hung_up = true;
-    strbuf_reset(&c->out); /* there is nobody to read it */
+    strbuf_reset(&c->out); /* it has no reader */
     link_pause(c, false);
     uv_poll_stop(&c->poll);
 }
@@ -285,10 +288,10 @@ static void carrier_start_exec(struct carrier *c)
                                                    .on_writable = on_link_writable,
                                                    .on_end = on_exec_end};
     static const char *const command[] = {"/mas-link", "--attach", NULL};
-    char space[80];
-    snprintf(space, sizeof(space), "%s%s", c->broker->o.ceiling->prefix, c->id);
-    struct kube_exec_options options = {.namespace_ = space,
-                                        .pod = KUBE_POD_NAME,
+    const struct kube_ceiling *ceiling = c->broker->o.ceiling;
+    char space[KUBE_PLACE_SIZE], pod[KUBE_PLACE_SIZE];
+    struct kube_exec_options options = {.namespace_ = kube_layout_namespace(ceiling, c->id, space),
+                                        .pod = kube_layout_pod(ceiling, c->id, pod),
                                         .container = KUBE_LINK_CONTAINER,
                                         .command = command,
                                         .input = true,
@@ -369,8 +372,43 @@ static void carrier_connect(struct carrier *c)
     }
 }
 
-/* The namespace of an id may be of another daemon that has the same prefix, or of somebody else;
- * the watch is of this daemon's own pods. */
+static void on_carrier_namespace(void *data, const struct kube_answer *answer)
+{
+    struct carrier *c = data;
+    const struct kube_ceiling *ceiling = c->broker->o.ceiling;
+    struct error err = {0};
+    c->look = NULL;
+    if (answer->result.outcome != KUBE_DONE)
+        error_set(&err, broker_error_code(answer->result.outcome), 0,
+                  "look at the namespace of sandbox %s: %s", c->id, answer->result.message);
+    else if (!kube_manifest_is_ours_by_id(answer->object, ceiling, c->id) ||
+             !kube_manifest_is_of_home(answer->object, ceiling))
+        error_set(&err, ERROR_CONFLICT, 0,
+                  "the namespace of sandbox %s is not of this daemon; its pod was not touched",
+                  c->id);
+    if (error_is_set(&err)) {
+        answer_connect(c, &err, -1);
+        carrier_end(c);
+        return;
+    }
+    broker_trust_pod(c->broker, c->id);
+    carrier_connect(c);
+}
+
+/* All who may make pods somewhere can give one our labels, but not our namespace. Once for each
+ * pod: a stream that is lost comes back by a known route while the API server is away. */
+static void carrier_look(struct carrier *c)
+{
+    const struct kube_call_events events = {.on_done = on_carrier_namespace};
+    char path[160], space[KUBE_PLACE_SIZE];
+    snprintf(path, sizeof(path), "/api/v1/namespaces/%s",
+             kube_layout_namespace(c->broker->o.ceiling, c->id, space));
+    struct kube_request request = {.method = "GET", .path = path, .deadline_ms = OPEN_MS};
+    c->look = kube_call_start(c->broker->o.client, &request, &events, c);
+}
+
+/* The namespace of an id may be of another daemon that has the same prefix, or of another user of
+ * the cluster; the watch is of pods that carry this daemon's labels. */
 static int carrier_check(const struct kube_broker *b, const struct kube_order *order,
                          struct error *err)
 {
@@ -378,7 +416,7 @@ static int carrier_check(const struct kube_broker *b, const struct kube_order *o
         return error_set(err, ERROR_LIMIT, 0, "%d streams to sandboxes are open",
                          BROKER_CARRIERS_MAX);
     if (!b->synced)
-        return error_set(err, ERROR_UNAVAILABLE, 0, "the cluster has not told its pods yet");
+        return error_set(err, ERROR_UNAVAILABLE, 0, "the cluster has not listed its pods yet");
     const struct kube_reply *pod = broker_find_pod(b, order->id);
     if (!pod)
         return error_set(err, ERROR_NOT_FOUND, 0, "this daemon has no pod of sandbox %s",
@@ -410,7 +448,10 @@ void carrier_start(struct kube_broker *b, const struct kube_order *order)
     list_append(&b->carriers, &c->node);
     b->n_carriers++;
     b->n_open++;
-    carrier_connect(c);
+    if (kube_layout_is_shared(b->o.ceiling) || broker_trusts_pod(b, c->id))
+        carrier_connect(c);
+    else
+        carrier_look(c);
 }
 
 void carriers_end(struct kube_broker *b)

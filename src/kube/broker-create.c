@@ -4,16 +4,20 @@
  * A POST without an answer may have been carried out: its object is looked up first, by its fixed
  * name, and counts if it was made of this order, which an earlier broker may have begun with. So
  * does one that is said to exist already. Of a namespace that is another's, or of another create,
- * nothing is touched. What a failed create has made goes with its namespace. */
+ * nothing is touched. What a failed create has made goes with its namespace. In a namespace that
+ * sandboxes share, the pod is made last and is all that there is to delete; the policy of its rules
+ * is looked for first, so that a create writes once. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/digits.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/strbuf.h"
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
+#include "kube/layout.h"
 #include "kube/manifest.h"
 #include "kube/query.h"
 
@@ -49,10 +53,34 @@ static void create_fail(struct broker_task *t, enum error_code code, const char 
     task_undo_create(t);
 }
 
+/* The policy that all sandboxes with these rules have. One that says anything else was changed. */
+static void on_policy_found(struct broker_task *t, const json_t *policy)
+{
+    char why[160], name[KUBE_PLACE_SIZE];
+    const struct kube_ceiling *c = t->broker->o.ceiling;
+    bool goes = *json_member_text(json_object_get(policy, "metadata"), "deletionTimestamp");
+    if (!goes && kube_manifest_is_same_policy(policy, c, &t->order)) {
+        t->object++;
+        create_next(t);
+        return;
+    }
+    snprintf(why, sizeof(why),
+             goes ? "%s is being deleted"
+                  : "%s says something else than was written; end the sandboxes with its label, "
+                    "then delete it",
+             kube_manifest_name(t->object, c, &t->order, name, sizeof(name)));
+    create_fail(t, ERROR_CONFLICT, "the network policy of its rules", why);
+}
+
+/* The order of the questions matters: an object of another daemon is never adopted, one that is
+ * going away cannot be, and one of an earlier create with this id would give this caller the other
+ * one's files. */
 static void on_looked(void *data, const struct kube_answer *answer)
 {
     struct broker_task *t = data;
     const struct kube_result *r = &answer->result;
+    const struct kube_ceiling *c = t->broker->o.ceiling;
+    const char *root = kube_layout_is_shared(c) ? "its pod" : "its namespace";
     t->call = NULL;
     if (r->outcome == KUBE_NOT_FOUND) {
         create_next(t);
@@ -61,14 +89,16 @@ static void on_looked(void *data, const struct kube_answer *answer)
             create_fail(t, broker_error_code(r->outcome), "look at what exists", r->message);
         else
             task_wait(t, r->retry_after_s, create_again);
-    } else if (!kube_manifest_is_ours(answer->object, t->broker->o.ceiling, &t->order)) {
-        create_fail(t, ERROR_CONFLICT, "its namespace",
+    } else if (kube_manifest_is_common(t->object, c, &t->order)) {
+        on_policy_found(t, answer->object);
+    } else if (!kube_manifest_is_ours(answer->object, c, &t->order)) {
+        create_fail(t, ERROR_CONFLICT, root,
                     "it exists and is not of this daemon; it was not touched");
     } else if (*json_member_text(json_object_get(answer->object, "metadata"),
                                  "deletionTimestamp")) {
-        create_fail(t, ERROR_CONFLICT, "its namespace", "it is being deleted");
+        create_fail(t, ERROR_CONFLICT, root, "it is being deleted");
     } else if (!kube_manifest_is_of_order(answer->object, &t->order)) {
-        create_fail(t, ERROR_CONFLICT, "its namespace",
+        create_fail(t, ERROR_CONFLICT, root,
                     "it exists, for another sandbox of this id; it was not touched");
     } else {
         keep_uid(t, answer->object);
@@ -162,6 +192,10 @@ static void create_next(struct broker_task *t)
         create_fail(t, ERROR_TIMEOUT, "the cluster", "its objects were not made in time");
         return;
     }
+    if (kube_manifest_is_common(t->object, t->broker->o.ceiling, &t->order) && !t->looking) {
+        look_up(t);
+        return;
+    }
     t->looking = false;
     kube_manifest_collection(t->object, t->broker->o.ceiling, &t->order, &path);
     kube_query_add(&path, "fieldValidation", "Strict");
@@ -181,10 +215,10 @@ static bool slot_is_taken(const struct kube_broker *b, const struct broker_task 
 static void create_with_slot(void *data)
 {
     struct broker_task *t = data;
-    uint32_t count = t->broker->o.ceiling->uid_count / 2;
+    uint32_t count = kube_ceiling_slots(t->broker->o.ceiling);
     if (!t->broker->synced) { /* then it is not known which are taken */
         if (task_is_late(t))
-            create_fail(t, ERROR_UNAVAILABLE, "the cluster", "it has not told its pods yet");
+            create_fail(t, ERROR_UNAVAILABLE, "the cluster", "it has not listed its pods yet");
         else
             task_wait(t, 0, create_with_slot);
         return;
@@ -209,25 +243,30 @@ void task_start_create(struct broker_task *t)
         create_next(t);
 }
 
-/* --- deleting a namespace that is ours */
+/* --- deleting what is ours: a namespace, or the pod in one that is shared */
 
-static void namespace_path(const struct broker_task *t, char path[PATH_SIZE])
+static void root_path(const struct broker_task *t, char path[PATH_SIZE])
 {
-    snprintf(path, PATH_SIZE, "/api/v1/namespaces/%s%s", t->broker->o.ceiling->prefix, t->order.id);
+    const struct kube_ceiling *c = t->broker->o.ceiling;
+    char space[KUBE_PLACE_SIZE], pod[KUBE_PLACE_SIZE];
+    bool shared = kube_layout_is_shared(c);
+    snprintf(path, PATH_SIZE, "/api/v1/namespaces/%s%s%s",
+             kube_layout_namespace(c, t->order.id, space), shared ? "/pods/" : "",
+             shared ? kube_layout_pod(c, t->order.id, pod) : "");
 }
 
 static void send_delete(struct broker_task *t,
                         void (*on_done)(void *data, const struct kube_answer *answer))
 {
     char path[PATH_SIZE];
-    namespace_path(t, path);
+    root_path(t, path);
     _cleanup_json_ json_t *body =
         json_pack("{s:s, s:s, s:{s:s}, s:s}", "apiVersion", "v1", "kind", "DeleteOptions",
                   "preconditions", "uid", t->space_uid, "propagationPolicy", "Background");
     task_call(t, "DELETE", path, body, on_done);
 }
 
-/* The failure is what is told, whatever this comes to. */
+/* The answer is the create's failure, whether this succeeds or not. */
 static void on_undone(void *data, const struct kube_answer *answer)
 {
     struct broker_task *t = data;
@@ -259,14 +298,75 @@ static void on_deleted(void *data, const struct kube_answer *answer)
     else if (o == KUBE_NOT_FOUND)
         task_finish(t, NULL);
     else
-        task_fail(t, &answer->result, "delete its namespace");
+        task_fail(t, &answer->result, "delete it");
+}
+
+/* An order may be old: another control plane has had the home since, and has taken the pod, or has
+ * used the name again. */
+static bool delete_is_fenced(struct broker_task *t, const json_t *pod)
+{
+    const json_t *metadata = json_object_get(pod, "metadata");
+    const char *number =
+        json_member_text(json_object_get(metadata, "annotations"), KUBE_ANNOTATION_GENERATION);
+    uint64_t generation = 0;
+    struct error err = {0};
+    decimal_parse(number, &generation);
+    if (t->order.uid[0] && strcmp(json_member_text(metadata, "uid"), t->order.uid) != 0) {
+        task_finish(t, NULL);
+        return false;
+    }
+    if (t->order.generation && generation > t->order.generation) {
+        t->generation = generation;
+        error_set(&err, ERROR_CONFLICT, 0,
+                  "the pod of sandbox %s was taken by a later control plane; it was not touched",
+                  t->order.id);
+        task_finish(t, &err);
+        return false;
+    }
+    t->fenced = true;
+    return true;
+}
+
+static void on_delete_fence(void *data, const struct kube_answer *answer)
+{
+    struct broker_task *t = data;
+    const struct kube_result *r = &answer->result;
+    t->call = NULL;
+    bool again =
+        r->outcome == KUBE_BUSY || r->outcome == KUBE_FAILED || kube_is_unknown(r->outcome);
+    if (again && !task_is_late(t))
+        task_wait(t, r->retry_after_s, delete_look);
+    else if (r->outcome != KUBE_DONE && r->outcome != KUBE_NOT_FOUND)
+        task_fail(t, r, "look at its pod");
+    else if (r->outcome == KUBE_NOT_FOUND || delete_is_fenced(t, answer->object))
+        send_delete(t, on_deleted);
+}
+
+/* Where the pod is not what was looked at, it is looked at, too. */
+static void delete_fence(struct broker_task *t, const json_t *root)
+{
+    const struct kube_ceiling *c = t->broker->o.ceiling;
+    char pod[KUBE_PLACE_SIZE];
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
+    if (t->fenced || (!t->order.generation && !t->order.uid[0])) {
+        send_delete(t, on_deleted);
+    } else if (kube_layout_is_shared(c)) {
+        if (delete_is_fenced(t, root))
+            send_delete(t, on_deleted);
+    } else {
+        kube_manifest_collection(KUBE_OBJECT_POD, c, &t->order, &path);
+        strbuf_printf(&path, "/%s", kube_layout_pod(c, t->order.id, pod));
+        task_call(t, "GET", path.data, NULL, on_delete_fence);
+    }
 }
 
 static void on_delete_looked(void *data, const struct kube_answer *answer)
 {
     struct broker_task *t = data;
     const struct kube_result *r = &answer->result;
+    const struct kube_ceiling *c = t->broker->o.ceiling;
     const json_t *metadata = json_object_get(answer->object, "metadata");
+    const char *root = kube_layout_root(c);
     struct error err = {0};
     t->call = NULL;
     if (r->outcome == KUBE_NOT_FOUND) {
@@ -276,28 +376,28 @@ static void on_delete_looked(void *data, const struct kube_answer *answer)
     if (task_is_late(t) || (r->outcome != KUBE_DONE && !kube_is_unknown(r->outcome) &&
                             r->outcome != KUBE_BUSY && r->outcome != KUBE_FAILED)) {
         if (r->outcome == KUBE_DONE) {
-            const json_t *left =
-                json_object_get(json_object_get(answer->object, "spec"), "finalizers");
+            const json_t *holder =
+                kube_layout_is_shared(c) ? metadata : json_object_get(answer->object, "spec");
             error_set(&err, ERROR_TIMEOUT, 0,
-                      "namespace %s%s is still being deleted (finalizers: %zu); it goes on",
-                      t->broker->o.ceiling->prefix, t->order.id, json_array_size(left));
+                      "%s %s%s is still being deleted (finalizers: %zu); it goes on", root,
+                      c->prefix, t->order.id,
+                      json_array_size(json_object_get(holder, "finalizers")));
             task_finish(t, &err);
         } else {
-            task_fail(t, r, "delete its namespace");
+            task_fail(t, r, "delete it");
         }
         return;
     }
     if (r->outcome != KUBE_DONE) {
         task_wait(t, r->retry_after_s, delete_look);
-    } else if (!kube_manifest_is_ours(answer->object, t->broker->o.ceiling, &t->order)) {
-        error_set(&err, ERROR_CONFLICT, 0,
-                  "namespace %s%s is not of this daemon; it was not touched",
-                  t->broker->o.ceiling->prefix, t->order.id);
+    } else if (!kube_manifest_is_ours(answer->object, c, &t->order)) {
+        error_set(&err, ERROR_CONFLICT, 0, "%s %s%s is not of this daemon; it was not touched",
+                  root, c->prefix, t->order.id);
         task_finish(t, &err);
-    } else if (!kube_manifest_is_of_home(answer->object, t->broker->o.ceiling)) {
+    } else if (!kube_manifest_is_of_home(answer->object, c)) {
         error_set(&err, ERROR_CONFLICT, 0,
-                  "namespace %s%s is of another control plane; it was not touched",
-                  t->broker->o.ceiling->prefix, t->order.id);
+                  "%s %s%s is of another control plane; it was not touched", root, c->prefix,
+                  t->order.id);
         task_finish(t, &err);
     } else if (t->space_uid[0] && strcmp(t->space_uid, json_member_text(metadata, "uid")) != 0) {
         task_finish(t, NULL); /* ours is gone, and its name was used again */
@@ -305,7 +405,7 @@ static void on_delete_looked(void *data, const struct kube_answer *answer)
         task_wait(t, 0, delete_look);
     } else {
         snprintf(t->space_uid, sizeof(t->space_uid), "%s", json_member_text(metadata, "uid"));
-        send_delete(t, on_deleted);
+        delete_fence(t, answer->object);
     }
 }
 
@@ -313,7 +413,7 @@ static void delete_look(void *data)
 {
     struct broker_task *t = data;
     char path[PATH_SIZE];
-    namespace_path(t, path);
+    root_path(t, path);
     task_call(t, "GET", path, NULL, on_delete_looked);
 }
 

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
+#include "kube/layout.h"
 #include "kube/manifest.h"
 
 enum { ASK_RIGHT, ASK_ACCOUNT, ASK_CLASS, ASK_QUOTA, ASK_NOTHING };
@@ -184,8 +185,8 @@ static void on_answer(void *data, const struct kube_answer *answer)
 
 static void ask_right(struct broker_task *t)
 {
-    char space[80];
-    snprintf(space, sizeof(space), "%s%s", t->broker->o.ceiling->prefix, t->order.id);
+    char space[KUBE_PLACE_SIZE];
+    kube_layout_namespace(t->broker->o.ceiling, t->order.id, space);
     _cleanup_json_ json_t *review =
         json_pack("{s:s, s:s, s:{s:{s:s, s:s, s:s, s:s}}}", "apiVersion", "authorization.k8s.io/v1",
                   "kind", "SelfSubjectAccessReview", "spec", "resourceAttributes", "verb", "create",
@@ -197,8 +198,8 @@ static void ask_right(struct broker_task *t)
 
 static void ask_next(struct broker_task *t)
 {
-    char path[300];
-    const char *prefix = t->broker->o.ceiling->prefix;
+    char path[300], space[KUBE_PLACE_SIZE];
+    kube_layout_namespace(t->broker->o.ceiling, t->order.id, space);
     bool pod = t->object == KUBE_OBJECT_POD;
     if (t->question == ASK_ACCOUNT && !pod)
         t->question = ASK_CLASS;
@@ -209,15 +210,14 @@ static void ask_next(struct broker_task *t)
         ask_right(t);
         return;
     case ASK_ACCOUNT:
-        snprintf(path, sizeof(path), "/api/v1/namespaces/%s%s/serviceaccounts/sandbox", prefix,
-                 t->order.id);
+        snprintf(path, sizeof(path), "/api/v1/namespaces/%s/serviceaccounts/sandbox", space);
         break;
     case ASK_CLASS:
         snprintf(path, sizeof(path), "/apis/node.k8s.io/v1/runtimeclasses/%s",
                  t->order.runtime_class);
         break;
     case ASK_QUOTA:
-        snprintf(path, sizeof(path), "/api/v1/namespaces/%s%s/resourcequotas", prefix, t->order.id);
+        snprintf(path, sizeof(path), "/api/v1/namespaces/%s/resourcequotas", space);
         break;
     default:
         end_forbidden(t, ERROR_FORBIDDEN,

@@ -19,7 +19,7 @@ struct giving_back {
 static bool order_writes(const struct kube_order *o)
 {
     return o->op == KUBE_CREATE || o->op == KUBE_DELETE || o->op == KUBE_TAKE ||
-           o->op == KUBE_MARK || o->op == KUBE_PROVE;
+           o->op == KUBE_MARK || o->op == KUBE_PROVE || o->op == KUBE_CLAIM;
 }
 
 bool hold_refuses(const struct kube_broker *b, const struct kube_order *o, struct error *err)

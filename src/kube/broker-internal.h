@@ -44,7 +44,7 @@ struct broker_task {
     int64_t deadline_ms;
     /* of a create */
     int object;   /* enum kube_object */
-    bool looking; /* a GET is under way, not a POST */
+    bool looking; /* its object was looked for, not posted */
     bool made;    /* the namespace is of this task, and goes with a failure */
     char space_uid[KUBE_NAME_SIZE], pod_uid[KUBE_NAME_SIZE];
     unsigned tries;
@@ -53,8 +53,8 @@ struct broker_task {
     /* of what is written to an object, and read of it */
     uint64_t generation;
     char space_version[KUBE_NAME_SIZE]; /* the resourceVersion of the namespace */
-    bool fenced;                        /* the pod may be written to, and so may its namespace */
-    int answer_fd;                      /* goes with the answer; -1: none */
+    bool fenced;   /* the pod may be written to or deleted, and so may its namespace */
+    int answer_fd; /* goes with the answer; -1: none */
     /* of a proof, which makes other objects than a create and goes on with them (broker-prove.c) */
     json_t *(*manifest)(const struct broker_task *t); /* of t->object; NULL: a sandbox's */
     void (*on_made)(struct broker_task *t);           /* in place of the answer; NULL */
@@ -63,7 +63,7 @@ struct broker_task {
     /* of an answer that was forbidden, and of a probe */
     unsigned question;
     struct kube_result forbidden;
-    char version[KUBE_NAME_SIZE], missing[KUBE_MESSAGE_SIZE];
+    char version[KUBE_NAME_SIZE], missing[KUBE_MESSAGE_SIZE], crds[KUBE_MESSAGE_SIZE];
 };
 
 /* Answers the order and frees the task. */
@@ -96,10 +96,19 @@ void task_start_probe(struct broker_task *t);
 void task_start_list(struct broker_task *t);
 void task_start_annotate(struct broker_task *t);
 void task_start_prove(struct broker_task *t);
+void task_start_claim(struct broker_task *t);
 /* Ends the proof whose witness or caller has this id, because the pod is to be deleted. */
 void tasks_give_up_proof(struct kube_broker *b, const char *id);
-/* What the watch has told of the pod of this id; NULL: nothing. */
+/* What the watch has said of the pod of this id; NULL: nothing. */
 const struct kube_reply *broker_find_pod(const struct kube_broker *b, const char *id);
+/* The resourceVersion in which the watch has last seen the pod of this id, made ahead and without a
+ * caller; NULL: it has not. */
+const char *broker_find_open(const struct kube_broker *b, const char *id);
+/* Whether a pod says that it was made ahead and has no caller (claim.c). */
+bool kube_claim_is_open(const json_t *pod);
+/* Whether the namespace of the pod of this id was found to be ours, and that it was. */
+bool broker_trusts_pod(const struct kube_broker *b, const char *id);
+void broker_trust_pod(struct kube_broker *b, const char *id);
 /* Has a pod that is known these user ids? */
 bool broker_knows_slot(const struct kube_broker *b, uint32_t slot);
 /* Finds out which of its meanings a 403 to a create has, and fails it with that; or, where waiting

@@ -10,39 +10,48 @@
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
 
+#define AGENT_SANDBOX_API "/apis/extensions.agents.x-k8s.io/v1beta1"
 /* The oldest with sidecars (an init container that restarts) on by default. */
 #define OLDEST_MINOR 29
 
+/* When a right is needed, besides always. */
+enum right_need {
+    OF_CLAIMS = 1 << 0, /* where the ceiling has storage classes */
+    OF_DIRECT = 1 << 1, /* for the direct carrier */
+    OF_LEASE = 1 << 2,  /* in the namespace of Leases, always */
+    OF_OWN = 1 << 3,    /* where each sandbox has a namespace of its own */
+    OF_SHARED = 1 << 4, /* where they share one */
+};
+
 static const struct {
     const char *verb, *group, *resource, *part;
-    bool of_claims; /* needed only where the ceiling has storage classes */
-    bool of_direct; /* needed only for the direct carrier */
-    bool of_lease;  /* in the namespace of Leases */
+    unsigned needs; /* enum right_need; all of them */
 } rights[] = {
-    {"create", "", "namespaces", NULL, false},
-    {"get", "", "namespaces", NULL, false},
-    {"list", "", "namespaces", NULL, false},
-    {"delete", "", "namespaces", NULL, false},
-    {"patch", "", "namespaces", NULL, false},
-    {"create", "", "pods", NULL, false},
-    {"get", "", "pods", NULL, false},
-    {"list", "", "pods", NULL, false},
-    {"watch", "", "pods", NULL, false},
-    {"patch", "", "pods", NULL, false},
-    {"create", "", "pods", "exec", false},
-    {"get", "", "pods", "exec", false},
-    {"create", "", "serviceaccounts", NULL, false},
-    {"get", "", "serviceaccounts", NULL, false},
-    {"create", "networking.k8s.io", "networkpolicies", NULL, false},
-    {"get", "networking.k8s.io", "networkpolicies", NULL, false},
-    {"list", "", "resourcequotas", NULL, false},
-    {"get", "node.k8s.io", "runtimeclasses", NULL, false},
-    {"create", "", "persistentvolumeclaims", NULL, true},
-    {"get", "", "persistentvolumeclaims", NULL, true},
-    {"get", "", "pods", "log", .of_direct = true},
-    {"create", "coordination.k8s.io", "leases", NULL, .of_lease = true},
-    {"get", "coordination.k8s.io", "leases", NULL, .of_lease = true},
-    {"patch", "coordination.k8s.io", "leases", NULL, .of_lease = true},
+    {"create", "", "namespaces", NULL, OF_OWN},
+    {"get", "", "namespaces", NULL, OF_OWN},
+    {"list", "", "namespaces", NULL, OF_OWN},
+    {"delete", "", "namespaces", NULL, OF_OWN},
+    {"patch", "", "namespaces", NULL, OF_OWN},
+    {"create", "", "pods", NULL, 0},
+    {"get", "", "pods", NULL, 0},
+    {"list", "", "pods", NULL, 0},
+    {"watch", "", "pods", NULL, 0},
+    {"patch", "", "pods", NULL, 0},
+    {"delete", "", "pods", NULL, OF_SHARED},
+    {"create", "", "pods", "exec", 0},
+    {"get", "", "pods", "exec", 0},
+    {"create", "", "serviceaccounts", NULL, OF_OWN},
+    {"get", "", "serviceaccounts", NULL, 0},
+    {"create", "networking.k8s.io", "networkpolicies", NULL, 0},
+    {"get", "networking.k8s.io", "networkpolicies", NULL, 0},
+    {"list", "", "resourcequotas", NULL, 0},
+    {"get", "node.k8s.io", "runtimeclasses", NULL, OF_OWN}, /* of no namespace */
+    {"create", "", "persistentvolumeclaims", NULL, OF_CLAIMS | OF_OWN},
+    {"get", "", "persistentvolumeclaims", NULL, OF_CLAIMS | OF_OWN},
+    {"get", "", "pods", "log", OF_DIRECT},
+    {"create", "coordination.k8s.io", "leases", NULL, OF_LEASE},
+    {"get", "coordination.k8s.io", "leases", NULL, OF_LEASE},
+    {"patch", "coordination.k8s.io", "leases", NULL, OF_LEASE},
 };
 
 static void ask_right(struct broker_task *t);
@@ -81,6 +90,7 @@ static void end_probe(struct broker_task *t)
     const struct kube_broker_options *o = &t->broker->o;
     struct error err = {0};
     send_offer(t, KUBE_OFFER_MISSING_RIGHTS, t->missing);
+    send_offer(t, KUBE_OFFER_CRDS, t->crds);
     send_names(t, KUBE_OFFER_RUNTIME_CLASSES, o->ceiling->runtime_classes);
     send_names(t, KUBE_OFFER_STORAGE_CLASSES, o->ceiling->storage_classes);
     send_offer(t, KUBE_OFFER_CARRIER, o->identity ? KUBE_CARRIER_DIRECT : KUBE_CARRIER_EXEC);
@@ -88,6 +98,23 @@ static void end_probe(struct broker_task *t)
         error_set(&err, ERROR_UNAVAILABLE, 0, "%s: the broker has no right to: %s", t->version,
                   t->missing);
     task_finish(t, &err);
+}
+
+/* Every user of a cluster may see which kinds of objects it has. A group that is not there is 404.
+ */
+static void on_crds(void *data, const struct kube_answer *answer)
+{
+    struct broker_task *t = data;
+    size_t i;
+    json_t *kind;
+    t->call = NULL;
+    json_array_foreach(json_object_get(answer->object, "resources"), i, kind)
+    {
+        const char *name = json_member_text(kind, "name");
+        if (*name && !strchr(name, '/'))
+            add_name(t->crds, name);
+    }
+    end_probe(t);
 }
 
 static void on_right(void *data, const struct kube_answer *answer)
@@ -112,13 +139,14 @@ static void on_right(void *data, const struct kube_answer *answer)
 static void ask_right(struct broker_task *t)
 {
     const struct kube_ceiling *ceiling = t->broker->o.ceiling;
-    bool claims = ceiling->storage_classes && ceiling->storage_classes[0];
-    bool direct = ceiling->direct_port != 0;
-    while (t->question < ELEMENTS(rights) && ((rights[t->question].of_claims && !claims) ||
-                                              (rights[t->question].of_direct && !direct)))
+    const char *shared = ceiling->shared_namespace;
+    unsigned given = OF_LEASE | (shared ? OF_SHARED : OF_OWN);
+    given |= ceiling->storage_classes && ceiling->storage_classes[0] ? OF_CLAIMS : 0;
+    given |= ceiling->direct_port ? OF_DIRECT : 0;
+    while (t->question < ELEMENTS(rights) && rights[t->question].needs & ~given)
         t->question++;
     if (t->question == ELEMENTS(rights)) {
-        end_probe(t);
+        task_call(t, "GET", AGENT_SANDBOX_API, NULL, on_crds);
         return;
     }
     size_t i = t->question;
@@ -127,7 +155,9 @@ static void ask_right(struct broker_task *t)
         "kind", "SelfSubjectAccessReview", "spec", "resourceAttributes", "verb", rights[i].verb,
         "group", rights[i].group, "resource", rights[i].resource, "subresource",
         rights[i].part ? rights[i].part : "", "namespace",
-        rights[i].of_lease ? ceiling->lease_namespace : "");
+        rights[i].needs & OF_LEASE ? ceiling->lease_namespace
+        : shared                   ? shared
+                                   : "");
     task_call(t, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review,
               on_right);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proves that the cluster enforces network policies, by two pods of the link's image in namespaces
- * of their own (KUBE_PROVE, proto/kube.h).
+ * of their own, or in the one of all sandboxes (KUBE_PROVE, proto/kube.h).
  *
  * The witness, in the namespace of the order's id, answers connections. The caller, in a second
  * one, has an init container that ends as soon as the witness has answered it: without a policy the
@@ -21,6 +21,7 @@
 #include "base/strbuf.h"
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
+#include "kube/layout.h"
 #include "kube/manifest.h"
 #include "proto/witness.h"
 
@@ -78,14 +79,29 @@ static json_t *make_probe_pod(const struct broker_task *t)
     return pod;
 }
 
+/* In a namespace that is shared the policy ends with the caller's pod, as it otherwise does with
+ * its namespace. */
+static void own_policy(const struct broker_task *t, json_t *policy)
+{
+    char pod[KUBE_PLACE_SIZE];
+    kube_layout_pod(t->broker->o.ceiling, t->order.id, pod);
+    json_object_set_new(json_object_get(policy, "metadata"), "ownerReferences",
+                        json_pack("[{s:s, s:s, s:s, s:s}]", "apiVersion", "v1", "kind", "Pod",
+                                  "name", pod, "uid", t->pod_uid));
+}
+
 /* What of a sandbox's objects this step needs. */
 static json_t *prove_manifest(const struct broker_task *t)
 {
     bool policy = t->object == KUBE_OBJECT_POLICY;
     if (policy != t->fencing)
         return NULL;
-    return t->object == KUBE_OBJECT_POD ? make_probe_pod(t)
-                                        : kube_manifest(t->object, t->broker->o.ceiling, &t->order);
+    json_t *out = t->object == KUBE_OBJECT_POD
+                      ? make_probe_pod(t)
+                      : kube_manifest(t->object, t->broker->o.ceiling, &t->order);
+    if (policy && kube_layout_is_shared(t->broker->o.ceiling))
+        own_policy(t, out);
+    return out;
 }
 
 static void prove_make(struct broker_task *t)
@@ -120,9 +136,8 @@ static void look_again(struct broker_task *t)
 {
     if (task_is_late(t)) {
         prove_end(t, ERROR_TIMEOUT,
-                  t->address[0]
-                      ? "the probe of its network policies did not come to an end in time"
-                      : "the witness of its network policies did not come to run in time");
+                  t->address[0] ? "the probe of its network policies did not come to an end in time"
+                                : "the witness of its network policies did not start in time");
         return;
     }
     t->tries = 1; /* the pause does not grow */
@@ -189,8 +204,9 @@ static void prove_look(void *data)
 {
     struct broker_task *t = data;
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(PATH_SIZE);
+    char pod[KUBE_PLACE_SIZE];
     kube_manifest_collection(KUBE_OBJECT_POD, t->broker->o.ceiling, &t->order, &path);
-    strbuf_printf(&path, "/%s", KUBE_POD_NAME);
+    strbuf_printf(&path, "/%s", kube_layout_pod(t->broker->o.ceiling, t->order.id, pod));
     task_call(t, "GET", path.data, NULL, on_probe_seen);
 }
 

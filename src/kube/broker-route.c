@@ -16,6 +16,7 @@
 #include "base/strbuf.h"
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
+#include "kube/layout.h"
 #include "kube/manifest.h"
 #include "kube/query.h"
 #include "kube/route.h"
@@ -102,8 +103,10 @@ static void route_ask(struct route_lookup *l, const char *part, bool raw,
 {
     const struct kube_call_events events = {.on_done = on_answer};
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
-    strbuf_printf(&path, "/api/v1/namespaces/%s%s/pods/" KUBE_POD_NAME "%s",
-                  l->broker->o.ceiling->prefix, l->id, part);
+    const struct kube_ceiling *c = l->broker->o.ceiling;
+    char space[KUBE_PLACE_SIZE], pod[KUBE_PLACE_SIZE];
+    strbuf_printf(&path, "/api/v1/namespaces/%s/pods/%s%s", kube_layout_namespace(c, l->id, space),
+                  kube_layout_pod(c, l->id, pod), part);
     if (raw) {
         kube_query_add(&path, "container", KUBE_LINK_CONTAINER);
         kube_query_add(&path, "limitBytes", LOG_BYTES);

@@ -18,6 +18,7 @@
 #include "base/strbuf.h"
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
+#include "kube/layout.h"
 #include "kube/lease.h"
 #include "kube/manifest.h"
 #include "kube/pod.h"
@@ -33,7 +34,7 @@
 #define PAUSE_MS       200
 #define PAUSE_MAX_MS   5000
 #define BODY_MAX       (256u << 10)
-#define QUEUE_MAX      65536 /* replies; a control plane that reads none of them is none */
+#define QUEUE_MAX      65536 /* replies; a control plane that reads none of them counts as gone */
 #define READS_PER_TURN 16
 
 struct queued_reply {
@@ -45,6 +46,8 @@ struct queued_reply {
 struct known_pod {
     char *id;
     uint32_t slot;
+    char open_version[KUBE_NAME_SIZE]; /* without a caller; "": it has one */
+    bool trusted;                      /* its namespace was found to be ours */
     struct kube_reply told;
 };
 
@@ -59,6 +62,7 @@ static int send_now(struct kube_broker *b, const struct kube_reply *reply, int f
     return n < 0 ? (int)n : 0;
 }
 
+/* Replies leave in the order in which they were made: one that cannot be sent now stays first. */
 static void flush_queue(struct kube_broker *b)
 {
     while (!list_empty(&b->queue) && !b->ending) {
@@ -157,7 +161,7 @@ void task_finish(struct broker_task *t, const struct error *err)
                            .retry_after_s = t->retry_after_s};
     snprintf(r.id, sizeof(r.id), "%s", t->order.id);
     snprintf(r.uid, sizeof(r.uid), "%s", t->pod_uid);
-    if (t->order.op == KUBE_TAKE)
+    if (t->order.op == KUBE_TAKE || (t->order.op == KUBE_DELETE && t->generation))
         r.generation = t->generation;
     if (err && error_is_set(err)) {
         r.error = err->code;
@@ -250,10 +254,18 @@ static void list_namespace(struct broker_task *t, const json_t *space)
     answer_listed(t, &r);
 }
 
+static void list_pods(struct broker_task *t)
+{
+    size_t cursor = 0;
+    for (struct known_pod *p; (p = map_next(t->broker->pods, &cursor));)
+        answer_listed(t, &p->told);
+    task_finish(t, NULL);
+}
+
 static void on_namespaces(void *data, const struct kube_answer *answer)
 {
     struct broker_task *t = data;
-    size_t cursor = 0, i;
+    size_t i;
     json_t *space;
     t->call = NULL;
     if (answer->result.outcome != KUBE_DONE) {
@@ -261,9 +273,7 @@ static void on_namespaces(void *data, const struct kube_answer *answer)
         return;
     }
     json_array_foreach(json_object_get(answer->object, "items"), i, space) list_namespace(t, space);
-    for (struct known_pod *p; (p = map_next(t->broker->pods, &cursor));)
-        answer_listed(t, &p->told);
-    task_finish(t, NULL);
+    list_pods(t);
 }
 
 void task_start_list(struct broker_task *t)
@@ -272,8 +282,12 @@ void task_start_list(struct broker_task *t)
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
     char selector[KUBE_SELECTOR_SIZE];
     if (!t->broker->synced) {
-        error_set(&err, ERROR_UNAVAILABLE, 0, "the cluster has not told its pods yet");
+        error_set(&err, ERROR_UNAVAILABLE, 0, "the cluster has not listed its pods yet");
         task_finish(t, &err);
+        return;
+    }
+    if (kube_layout_is_shared(t->broker->o.ceiling)) {
+        list_pods(t);
         return;
     }
     kube_manifest_selector(t->broker->o.ceiling, selector);
@@ -288,6 +302,25 @@ const struct kube_reply *broker_find_pod(const struct kube_broker *b, const char
     return p ? &p->told : NULL;
 }
 
+const char *broker_find_open(const struct kube_broker *b, const char *id)
+{
+    const struct known_pod *p = map_find(b->pods, id);
+    return p && p->open_version[0] ? p->open_version : NULL;
+}
+
+bool broker_trusts_pod(const struct kube_broker *b, const char *id)
+{
+    const struct known_pod *p = map_find(b->pods, id);
+    return p && p->trusted;
+}
+
+void broker_trust_pod(struct kube_broker *b, const char *id)
+{
+    struct known_pod *p = map_find(b->pods, id);
+    if (p)
+        p->trusted = true;
+}
+
 bool broker_knows_slot(const struct kube_broker *b, uint32_t slot)
 {
     size_t cursor = 0;
@@ -297,7 +330,7 @@ bool broker_knows_slot(const struct kube_broker *b, uint32_t slot)
     return false;
 }
 
-/* KUBE_SLOT_ANY where its user is none of ours. */
+/* KUBE_SLOT_ANY where its user is not in our range. */
 static uint32_t read_slot(const struct kube_broker *b, const json_t *pod)
 {
     const json_t *security = json_object_get(json_object_get(pod, "spec"), "securityContext");
@@ -312,36 +345,29 @@ static void known_pod_free(struct known_pod *p)
     free(p);
 }
 
-/* The watch covers all namespaces, and every user of the cluster who may make a pod can give it our
- * labels. The pod of a sandbox is the one with our name in the namespace of the sandbox's id, where
- * only this broker makes pods. */
-static bool is_of_sandbox(const struct kube_broker *b, const struct kube_event *event,
-                          const char *id)
+/* The watch may cover all namespaces, and every user of the cluster who may make a pod can give it
+ * our labels. The pod of a sandbox is the one that has its place (kube/layout.h), where only this
+ * broker makes pods. Of an object that vanished only the place is left. */
+static bool read_change(const struct kube_broker *b, const struct kube_event *event,
+                        struct kube_reply *r)
 {
-    size_t n = strlen(b->o.ceiling->prefix);
-    return strncmp(event->namespace_, b->o.ceiling->prefix, n) == 0 &&
-           strcmp(event->namespace_ + n, id) == 0 && strcmp(event->name, KUBE_POD_NAME) == 0;
-}
-
-/* An object of which only the name is left: the id is its namespace without the prefix. */
-static void read_vanished(struct kube_broker *b, const struct kube_event *event,
-                          struct kube_reply *r)
-{
-    size_t n = strlen(b->o.ceiling->prefix);
-    if (strncmp(event->namespace_, b->o.ceiling->prefix, n) == 0)
-        snprintf(r->id, sizeof(r->id), "%s", event->namespace_ + n);
-    snprintf(r->uid, sizeof(r->uid), "%s", event->uid);
+    char id[KUBE_ID_SIZE];
+    if (!kube_layout_find(b->o.ceiling, event->namespace_, event->name, id))
+        return false;
+    if (!event->object) {
+        memcpy(r->id, id, sizeof(id));
+        snprintf(r->uid, sizeof(r->uid), "%s", event->uid);
+        return true;
+    }
+    kube_pod_read(event->object, r);
+    return strcmp(r->id, id) == 0;
 }
 
 static void on_pod_change(void *data, const struct kube_event *event)
 {
     struct kube_broker *b = data;
     struct kube_reply r = {.kind = KUBE_TOLD};
-    if (event->object)
-        kube_pod_read(event->object, &r);
-    else
-        read_vanished(b, event, &r);
-    if (!r.id[0] || !is_of_sandbox(b, event, r.id))
+    if (!read_change(b, event, &r))
         return;
     struct known_pod *p = map_find(b->pods, r.id);
     if (event->type == KUBE_DELETED) {
@@ -361,8 +387,11 @@ static void on_pod_change(void *data, const struct kube_event *event)
             p->id = xstrdup(r.id);
             map_put(b->pods, r.id, p);
         }
+        p->trusted &= strcmp(p->told.uid, r.uid) == 0;
         p->told = r;
         p->slot = read_slot(b, event->object);
+        snprintf(p->open_version, sizeof(p->open_version), "%s",
+                 kube_claim_is_open(event->object) ? event->version : "");
     }
     broker_send(b, &r, -1);
 }
@@ -383,9 +412,12 @@ static void start_watch(struct kube_broker *b)
 {
     static const struct kube_watch_events events = {
         .on_change = on_pod_change, .on_synced = on_pods_synced, .on_trouble = on_watch_trouble};
-    char selector[KUBE_SELECTOR_SIZE];
+    char selector[KUBE_SELECTOR_SIZE], path[160];
+    const char *shared = b->o.ceiling->shared_namespace;
     kube_manifest_selector(b->o.ceiling, selector);
-    struct kube_watch_options options = {.path = "/api/v1/pods",
+    snprintf(path, sizeof(path), "/api/v1/%s%s%spods", shared ? "namespaces/" : "",
+             shared ? shared : "", shared ? "/" : "");
+    struct kube_watch_options options = {.path = path,
                                          .label_selector = selector,
                                          .list_ms = LIST_MS,
                                          .heartbeat_ms = HEARTBEAT_MS,
@@ -470,6 +502,8 @@ static void take_order(struct kube_broker *b, const struct kube_order *o)
         return start_task(b, o, task_start_list);
     case KUBE_PROVE:
         return start_task(b, o, task_start_prove);
+    case KUBE_CLAIM:
+        return start_task(b, o, task_start_claim);
     case KUBE_CONNECT:
         return carrier_start(b, o);
     case KUBE_TAKE:
@@ -499,7 +533,7 @@ static void on_sock_ready(uv_poll_t *p, int status, int events)
         }
         if (n != sizeof(order)) {
             struct error err = {0};
-            error_set(&err, ERROR_INVALID, 0, "this is no order");
+            error_set(&err, ERROR_INVALID, 0, "this is not an order");
             order.tag = n >= 16 ? order.tag : 0;
             order.id[0] = 0;
             broker_answer_error(b, &order, &err);

@@ -6,12 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/url.h"
 #include "proto/kube.h"
 
-#define LIST_MAX 256
+#define LIST_MAX         256
+#define PUBLIC_IPV6_BITS 3 /* 2000::/3; a network with more in it has no list of what is closed */
 
 enum ceiling_type { AS_TEXT, AS_LIST, AS_NUMBER, AS_LARGE, AS_BOOL };
 
@@ -30,6 +33,7 @@ static const struct {
     {"link_image", AS_TEXT, offsetof(struct kube_ceiling, link_image)},
     {"priority_class", AS_TEXT, offsetof(struct kube_ceiling, priority_class)},
     {"lease_namespace", AS_TEXT, offsetof(struct kube_ceiling, lease_namespace)},
+    {"shared_namespace", AS_TEXT, offsetof(struct kube_ceiling, shared_namespace)},
     {"uid_first", AS_NUMBER, offsetof(struct kube_ceiling, uid_first)},
     {"uid_count", AS_NUMBER, offsetof(struct kube_ceiling, uid_count)},
     {"orphan_s", AS_NUMBER, offsetof(struct kube_ceiling, orphan_s)},
@@ -39,6 +43,9 @@ static const struct {
     {"direct_port", AS_NUMBER, offsetof(struct kube_ceiling, direct_port)},
     {"direct_from", AS_TEXT, offsetof(struct kube_ceiling, direct_from)},
     {"host_path", AS_TEXT, offsetof(struct kube_ceiling, host_path)},
+    {"stream_image", AS_TEXT, offsetof(struct kube_ceiling, stream_image)},
+    {"stream_endpoint", AS_TEXT, offsetof(struct kube_ceiling, stream_endpoint)},
+    {"stream_events_dir", AS_TEXT, offsetof(struct kube_ceiling, stream_events_dir)},
     {"node_disk", AS_BOOL, offsetof(struct kube_ceiling, node_disk)},
     {"own_users", AS_BOOL, offsetof(struct kube_ceiling, own_users)},
     {"writable_root", AS_BOOL, offsetof(struct kube_ceiling, writable_root)},
@@ -130,6 +137,43 @@ static int parse_networks(struct kube_ceiling *c, struct error *err)
     return 0;
 }
 
+/* A NetworkPolicy knows no names, so the endpoint has an address. */
+static int parse_stream(struct kube_ceiling *c, struct error *err)
+{
+    struct url url;
+    if (!c->stream_image)
+        return c->stream_endpoint || c->stream_events_dir
+                   ? error_set(err, ERROR_INVALID, 0,
+                               "stream_image: needed with stream_endpoint and stream_events_dir")
+                   : 0;
+    if (!c->stream_endpoint || url_parse(c->stream_endpoint, &url) < 0 || url.has_user ||
+        strcmp(url.rest, *url.rest == '/' ? "/" : "") != 0)
+        return error_set(err, ERROR_INVALID, 0,
+                         "stream_endpoint: with stream_image it is http:// or https://, an address "
+                         "and a port");
+    if (!url.target.is_address)
+        return error_set(err, ERROR_INVALID, 0,
+                         "stream_endpoint: '%.80s' is a name, and a NetworkPolicy takes addresses",
+                         url.target.host);
+    const char *dir = c->stream_events_dir;
+    if (!dir || dir[0] != '/' || !dir[1] || strstr(dir, "/.") || strchr(dir, ':') ||
+        strncmp(dir, "/mas", 4) == 0)
+        return error_set(err, ERROR_INVALID, 0,
+                         "stream_events_dir: a whole path, which does not begin with /mas");
+    bool v4 = url.target.address.family == AF_INET;
+    c->stream_range = (struct net_range){.family = v4 ? NET_IPV4 : NET_IPV6,
+                                         .bits = v4 ? 32 : 128,
+                                         .port_first = url.target.port,
+                                         .port_last = url.target.port};
+    memcpy(c->stream_range.address, url.target.address.bytes, v4 ? 4 : 16);
+    return 0;
+}
+
+uint32_t kube_ceiling_slots(const struct kube_ceiling *c)
+{
+    return c->uid_count / (c->stream_image ? 3 : 2);
+}
+
 static int check_whole(const struct kube_ceiling *c, struct error *err)
 {
     size_t n = c->prefix ? strlen(c->prefix) : 0;
@@ -149,16 +193,28 @@ static int check_whole(const struct kube_ceiling *c, struct error *err)
                          "the home has at most %d lower-case letters, digits and '-'",
                          KUBE_NAME_SIZE - 1);
     if (!kube_label_is_valid(c->lease_namespace, 63))
-        return error_set(err, ERROR_INVALID, 0, "'%.80s' is no namespace for Leases",
-                         c->lease_namespace);
+        return error_set(err, ERROR_INVALID, 0,
+                         "'%.80s' is not a namespace that Leases could be in", c->lease_namespace);
+    if (c->shared_namespace && !kube_label_is_valid(c->shared_namespace, 63))
+        return error_set(err, ERROR_INVALID, 0,
+                         "'%.80s' is not a namespace that sandboxes could be in",
+                         c->shared_namespace);
+    if (c->shared_namespace && strcmp(c->shared_namespace, c->lease_namespace) == 0)
+        return error_set(err, ERROR_INVALID, 0,
+                         "the namespace of all sandboxes is that of Leases: it has to be another");
+    if (c->shared_namespace && c->host_path)
+        return error_set(err, ERROR_INVALID, 0,
+                         "a directory of nodes needs namespaces of their own: one namespace of all "
+                         "sandboxes has one Pod Security profile");
     if (!c->link_image || !*c->link_image)
         return error_set(err, ERROR_INVALID, 0, "no image for the link is named");
-    if (c->uid_first < 1000 || c->uid_count < 2 || c->uid_first > UINT32_MAX - c->uid_count)
-        return error_set(err, ERROR_INVALID, 0,
-                         "the range of user ids starts from 1000 on and has "
-                         "at least 2");
+    if (c->uid_first < 1000 || kube_ceiling_slots(c) < 1 ||
+        c->uid_first > UINT32_MAX - c->uid_count)
+        return error_set(
+            err, ERROR_INVALID, 0,
+            "the range of user ids must start at 1000 or above and have ids for one sandbox: 2, or 3 with stream_image");
     if (c->host_path && c->host_path[0] != '/')
-        return error_set(err, ERROR_INVALID, 0, "the directory of nodes is a whole path");
+        return error_set(err, ERROR_INVALID, 0, "the directory of nodes must be an absolute path");
     if (c->direct_port && (c->direct_port < 1024 || c->direct_port > 65535))
         return error_set(err, ERROR_INVALID, 0, "the port of links is from 1024 to 65535");
     if (c->direct_port && (!c->direct_from || !kube_label_is_valid(c->direct_from, 63)))
@@ -176,6 +232,7 @@ int kube_ceiling_parse(struct kube_ceiling *ret, const json_t *object, struct er
     if (r >= 0 && !c.lease_namespace)
         c.lease_namespace = xstrdup(KUBE_LEASE_NAMESPACE);
     r = r < 0 ? r : parse_networks(&c, err);
+    r = r < 0 ? r : parse_stream(&c, err);
     r = r < 0 ? r : check_whole(&c, err);
     if (r < 0)
         return r;
@@ -234,13 +291,29 @@ static int check_volume(const struct kube_ceiling *c, const char *name,
                                        v->storage_class[0] ? v->storage_class : "default");
 }
 
+static enum address_class range_class(const struct net_range *r)
+{
+    struct address a = {.family = r->family == NET_IPV4 ? AF_INET : AF_INET6};
+    memcpy(a.bytes, r->address, sizeof(a.bytes));
+    return address_class_of_prefix(&a, r->bits);
+}
+
+/* What is not public is let out only where the operator names a network that is of the same kind as
+ * a whole: a wide one opens no private part of it (kube/manifest.c). */
+static bool range_is_allowed(const struct net_range *allowed, const struct net_range *r)
+{
+    return net_range_covers(allowed, r) && range_class(allowed) == range_class(r);
+}
+
 static int check_networks(const struct kube_ceiling *c, const struct kube_order *o,
                           struct error *err)
 {
     for (uint32_t i = 0; i < o->n_ranges; i++) {
         bool covered = false;
         for (uint32_t k = 0; k < c->n_ranges; k++)
-            covered |= net_range_covers(&c->ranges[k], &o->ranges[i]);
+            covered |= range_is_allowed(&c->ranges[k], &o->ranges[i]);
+        if (o->ranges[i].family == NET_IPV6 && o->ranges[i].bits < PUBLIC_IPV6_BITS)
+            covered = false;
         char text[NET_RANGE_TEXT_SIZE];
         net_range_format(&o->ranges[i], text);
         if (!covered)
@@ -265,7 +338,9 @@ static int check_create(const struct kube_ceiling *c, const struct kube_order *o
         return refuse_beyond_ceiling(err, "the flag", "own users");
     if (o->flags & KUBE_WRITABLE_ROOT && !c->writable_root)
         return refuse_beyond_ceiling(err, "the flag", "writable root");
-    if (o->slot != KUBE_SLOT_ANY && o->slot >= c->uid_count / 2)
+    if (o->flags & KUBE_STREAM && !c->stream_image)
+        return refuse_beyond_ceiling(err, "the flag", "stream container");
+    if (o->slot != KUBE_SLOT_ANY && o->slot >= kube_ceiling_slots(c))
         return refuse_beyond_ceiling(err, "the number of", "user ids");
     int r = check_volume(c, "/workspace", &o->workspace, err);
     r = r < 0 ? r : check_volume(c, "/cache", &o->cache, err);
@@ -278,7 +353,9 @@ static int check_home(const struct kube_ceiling *c, const struct kube_order *o, 
     bool needed = o->op == KUBE_CREATE || o->op == KUBE_TAKE || o->op == KUBE_PROVE;
     if ((!needed && !o->home[0]) || strcmp(o->home, kube_ceiling_home(c)) == 0)
         return 0;
-    return error_set(err, ERROR_FORBIDDEN, EPERM,
+    /* A pod that is to be taken is another's then, for as long as this broker lives: its sandbox
+     * does not wait for it. */
+    return error_set(err, o->op == KUBE_TAKE ? ERROR_CONFLICT : ERROR_FORBIDDEN, EPERM,
                      "the home '%s' is not '%s', which this broker is for (kube_home of the "
                      "daemon, home in the broker's settings)",
                      o->home, kube_ceiling_home(c));
@@ -287,7 +364,7 @@ static int check_home(const struct kube_ceiling *c, const struct kube_order *o, 
 int kube_ceiling_check(const struct kube_ceiling *c, const struct kube_order *o, struct error *err)
 {
     if (!kube_order_is_valid(o))
-        return error_set(err, ERROR_INVALID, 0, "this is no order");
+        return error_set(err, ERROR_INVALID, 0, "this is not an order");
     size_t suffix = o->op == KUBE_PROVE ? sizeof(KUBE_CALLER_SUFFIX) - 1 : 0;
     if (o->id[0] && strlen(c->prefix) + strlen(o->id) + suffix > 63)
         return error_set(err, ERROR_INVALID, 0, "'%s%s' is too long for a namespace", c->prefix,

@@ -420,11 +420,10 @@ static void result_of_curl(struct kube_call *call, CURLcode code, struct kube_re
     const char *detail = call->detail[0] ? call->detail : curl_easy_strerror(code);
     if (code == CURLE_WRITE_ERROR)
         kube_result_fail(ret, KUBE_STRANGE,
-                         "what answers at %s says too much, or what no API server "
-                         "says",
-                         host);
+                         "the answer from %s is too large, or not that of an API server", host);
     else if (outcome == KUBE_STRANGE)
-        kube_result_fail(ret, outcome, "what answers at %s is no API server: %.200s", host, detail);
+        kube_result_fail(ret, outcome, "what answers at %s is not an API server: %.200s", host,
+                         detail);
     else if (outcome == KUBE_UNTRUSTED)
         kube_result_fail(ret, outcome, "the certificate of %s: %.200s", host, detail);
     else
@@ -446,7 +445,7 @@ static void parse_answer(struct kube_call *call, long http, struct kube_answer *
     answer->object = *ret_object;
     if (!json_is_object(answer->object))
         kube_result_fail(&answer->result, KUBE_STRANGE,
-                         "what answers at %s is no API server: %.100s", call->client->host,
+                         "what answers at %s is not an API server: %.100s", call->client->host,
                          err.message);
 }
 
@@ -724,7 +723,7 @@ static void copy_access(struct kube_access *ret, const struct kube_access *a)
     struct error err = {0};
     _cleanup_json_ json_t *o = kube_access_format(a);
     if (kube_access_parse(ret, o, &err) < 0)
-        abort(); /* it has a server and an authority, or is none */
+        abort(); /* it was parsed once before, from the same members */
 }
 
 static void split_server(struct kube_client *c)

@@ -34,7 +34,7 @@ const struct kube_access *kube_client_access(const struct kube_client *c);
 /* "host:port" of the server, and the path below which its API is ("" mostly). */
 const char *kube_client_host(const struct kube_client *c);
 const char *kube_client_base_path(const struct kube_client *c);
-/* Fetches the credential again, after a 401. False where there is no other to be had. */
+/* Fetches the credential again, after a 401. False where there is no other. */
 bool kube_client_renew(struct kube_client *c);
 /* The token of now, or NULL. */
 const char *kube_client_token(const struct kube_client *c);

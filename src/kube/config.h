@@ -15,7 +15,7 @@ struct kube_config {
     /* As in struct kube_ceiling. */
     char *prefix, *instance;
     char **images, **runtime_classes, **storage_classes;
-    char *link_image, *priority_class, *lease_namespace;
+    char *link_image, *priority_class, *lease_namespace, *shared_namespace;
     uint32_t direct_port;
     char *direct_from;
     char *home;  /* this control plane, to others of the same instance; NULL: called like it */

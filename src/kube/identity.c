@@ -42,7 +42,7 @@ static EVP_PKEY *key_read(const char *path, struct error *err)
         strcmp(curve, SN_X9_62_prime256v1) == 0)
         return key;
     EVP_PKEY_free(key);
-    error_set(err, ERROR_INVALID, 0, "the key '%s' is no key of the curve P-256 in PEM", path);
+    error_set(err, ERROR_INVALID, 0, "the key '%s' is not a key of the curve P-256 in PEM", path);
     return NULL;
 }
 

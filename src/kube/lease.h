@@ -2,12 +2,12 @@
 /* The Lease by which one control plane at a time has a home of the cluster
  * (coordination.k8s.io/v1).
  *
- * Theory of operation. Every write has the resourceVersion of what was seen before, so of two that
- * write at once one is refused. The holder renews; one that could not for KUBE_LEASE_FENCE_MS does
- * not count itself as the holder any more, which is well before another may take the Lease. That
- * other one goes by its own clock alone: it takes the Lease when it has seen no change of it for as
- * long as the holder said that it lasts. The times that are written in it are for people. One that
- * is given back has no holder, and is anybody's at once. */
+ * Theory of operation. Every write has the resourceVersion of what was seen before, so of two
+ * that write at once one is refused. The holder renews; one that could not for
+ * KUBE_LEASE_FENCE_MS does not count itself as the holder any more, which is well before another
+ * may take the Lease. That other one goes by its own clock alone: it takes the Lease when it has
+ * seen no change of it for as long as the holder said that it lasts. The times that are written
+ * in it are for people. One that is given back has no holder, and can be taken at once. */
 #pragma once
 
 #include <stdbool.h>

@@ -158,7 +158,8 @@ static int read_settings(struct program *p, int fd, struct error *err)
 static int relay_open(struct program *p, bool by_warden, struct error *err)
 {
     if (!by_warden)
-        return error_set(err, ERROR_INVALID, 0, "relay is for one that mas-warden starts");
+        return error_set(err, ERROR_INVALID, 0,
+                         "relay: only a mas-kube that mas-warden started can have it");
     p->sock = KUBE_SOCK;
     fd_set_cloexec(p->sock, true);
     p->relay_fd = kube_relay_connect(p->settings.relay, err);
@@ -203,8 +204,10 @@ static int kube_program_serve(struct program *p)
     uv_loop_init(&p->loop);
     p->client =
         kube_client_new(&p->loop, &p->settings.access, p->plugin.fd < 0 ? NULL : &p->plugin);
-    log_info("broker serves server=%s namespaces=%s* instance=%s", p->settings.access.server,
-             p->settings.ceiling.prefix, p->settings.ceiling.instance);
+    const struct kube_ceiling *c = &p->settings.ceiling;
+    log_info("broker serves server=%s namespaces=%s%s instance=%s", p->settings.access.server,
+             c->shared_namespace ? c->shared_namespace : c->prefix, c->shared_namespace ? "" : "*",
+             c->instance);
     if (p->sock >= 0) {
         serve_socket(p, p->sock);
     } else {

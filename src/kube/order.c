@@ -14,6 +14,13 @@
 #define OF(member) offsetof(struct kube_order, member), sizeof(((struct kube_order *)0)->member)
 
 static_assert(_KUBE_OP_MAX <= 32, "a bit for every operation");
+/* Orders are compared and summed up as bytes, of which none may be without a value. */
+static_assert(offsetof(struct kube_order, ranges) ==
+                  offsetof(struct kube_order, spec) + KUBE_SPEC_SIZE,
+              "nothing between its members");
+static_assert(sizeof(struct kube_order) ==
+                  offsetof(struct kube_order, ranges) + sizeof(struct net_range) * NET_RANGES_MAX,
+              "nothing behind them");
 
 /* Which operations use a member. In an order of any other one it is zero, and so is what no row
  * names: a member that the checks of an operation do not look at cannot reach the cluster by it. */
@@ -28,9 +35,10 @@ static const struct {
     {OF(id), NAMES_ONE},
     {OF(home), OP(CREATE) | OP(TAKE) | OP(PROVE) | OP(HOLD)},
     {OF(nonce), OP(CREATE) | OP(PROVE)},
-    {OF(generation), OP(CREATE) | OP(MARK)},
-    {OF(owner), OP(CREATE) | OP(MARK)},
-    {OF(spec), OP(CREATE) | OP(MARK)},
+    {OF(generation), OP(CREATE) | OP(MARK) | OP(CLAIM) | OP(DELETE)},
+    {OF(uid), OP(DELETE)},
+    {OF(owner), OP(CREATE) | OP(MARK) | OP(CLAIM)},
+    {OF(spec), OP(CREATE) | OP(MARK) | OP(CLAIM)},
     {OF(last_exec_s), OP(CREATE) | OP(MARK)},
     {OF(state), OP(MARK)},
     {OF(flags), OP(CREATE)},
@@ -47,6 +55,7 @@ static const struct {
     {OF(image), OP(CREATE)},
     {OF(runtime_class), OP(CREATE)},
     {OF(spec_hash), OP(CREATE)},
+    {OF(stream_token), OP(CREATE)},
     {OF(n_ranges), OP(CREATE)},
     {OF(ranges), OP(CREATE)},
 };
@@ -124,11 +133,21 @@ static bool is_volume(const struct kube_volume_order *v)
            (v->volume == KUBE_VOLUME_CLAIM || !v->storage_class[0]);
 }
 
+/* It stands in a URL as it is. */
+static bool has_valid_token(const struct kube_order *o)
+{
+    size_t n = strnlen(o->stream_token, KUBE_TOKEN_SIZE);
+    for (size_t i = 0; i < n; i++)
+        if (!is_lower_or_digit(o->stream_token[i]))
+            return false;
+    return n == (o->flags & KUBE_STREAM ? KUBE_TOKEN_SIZE - 1 : 0);
+}
+
 static bool has_valid_create(const struct kube_order *o)
 {
     if (!is_image(o->image) || !is_volume(&o->workspace) || !is_volume(&o->cache) ||
         o->workspace.volume == KUBE_VOLUME_HOST || o->generation == 0 ||
-        o->generation >= KUBE_GENERATIONS)
+        o->generation >= KUBE_GENERATIONS || !has_valid_token(o))
         return false;
     if (o->memory_bytes == 0 || o->memory_bytes > KUBE_QUANTITY_MAX || o->cpu_millicores == 0 ||
         o->memory_request_bytes > o->memory_bytes || o->cpu_request_millicores > o->cpu_millicores)
@@ -151,6 +170,7 @@ bool kube_order_is_valid(const struct kube_order *o)
     if (!is_name(o->runtime_class, sizeof(o->runtime_class)) ||
         !is_label_value(o->owner, sizeof(o->owner)) || !is_label_value(o->home, sizeof(o->home)) ||
         !is_label_value(o->spec_hash, sizeof(o->spec_hash)) ||
+        !is_label_value(o->uid, sizeof(o->uid)) ||
         strnlen(o->spec, sizeof(o->spec)) == sizeof(o->spec))
         return false;
     if (o->op == KUBE_HOLD)
@@ -158,6 +178,8 @@ bool kube_order_is_valid(const struct kube_order *o)
     bool names_one = NAMES_ONE & 1u << o->op;
     unsigned suffix = o->op == KUBE_PROVE ? sizeof(KUBE_CALLER_SUFFIX) - 1 : 0;
     if (names_one && !kube_label_is_valid(o->id, KUBE_ID_SIZE - 1 - suffix))
+        return false;
+    if (o->op == KUBE_CLAIM && (!o->spec[0] || !o->generation))
         return false;
     return o->op != KUBE_CREATE || has_valid_create(o);
 }

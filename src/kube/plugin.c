@@ -23,7 +23,7 @@
 
 #define END_MS 5000 /* how long the end of a killed program is waited for */
 
-/* What the program is told: where the credential is for, and that no person is there. */
+/* What the program gets: the server that the credential is for, and that no person can be asked. */
 static char *format_info(const struct kube_access *a)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(KUBE_FILE_MAX);

@@ -97,6 +97,8 @@ void kube_pod_read(const json_t *pod, struct kube_reply *ret)
     copy_word(ret->uid, sizeof(ret->uid), json_member_text(metadata, "uid"));
     ret->generation = 0; /* not known */
     decimal_parse(json_member_text(annotations, KUBE_ANNOTATION_GENERATION), &ret->generation);
+    ret->last_exec_s = 0; /* of a pod that has a namespace of its own, that one says it */
+    decimal_parse(json_member_text(annotations, KUBE_ANNOTATION_LAST_EXEC), &ret->last_exec_s);
     ret->phase = read_phase(metadata, status);
     ret->reason[0] = ret->message[0] = 0;
     if (*json_member_text(status, "reason"))

@@ -82,7 +82,7 @@ static int load_log(struct kube_settings *s, const json_t *o, struct error *err)
     int r = json_member_string(o, "log_level", &level, err);
     r = r < 0 ? r : json_member_string(o, "log_format", &format, err);
     if (r >= 0 && log_level_parse(level, &s->log_level) < 0)
-        r = error_set(err, ERROR_INVALID, 0, "log_level: '%.40s' is no level", level);
+        r = error_set(err, ERROR_INVALID, 0, "log_level: '%.40s' is not a level", level);
     if (r >= 0 && strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
         r = error_set(err, ERROR_INVALID, 0, "log_format: text or json");
     s->log_json = strcmp(format, "json") == 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What mas-kube is told when it starts, as one JSON object: from a sealed memory file that
- * mas-sandboxd wrote before a control plane existed, or from the operator's own file.
+/* The settings of mas-kube, as one JSON object: from a sealed memory file that mas-sandboxd
+ * wrote before a control plane existed, or from the operator's own file.
  *
  *   "access"      how the server is reached (kube/access.h), read already; or else
  *   "kubeconfig"  a path, with "context" and "exec_plugins"; without one, the files of the pod

@@ -18,7 +18,7 @@ enum kube_event_type {
     KUBE_ADDED,
     KUBE_MODIFIED,
     KUBE_DELETED,
-    KUBE_BOOKMARK, /* nothing but a resourceVersion: all before it was told */
+    KUBE_BOOKMARK, /* nothing but a resourceVersion: every change before it has been sent */
     KUBE_ERROR,    /* result says what; the stream is of no more use */
     _KUBE_EVENT_MAX,
 };

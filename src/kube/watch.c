@@ -158,7 +158,7 @@ static int take_page(struct kube_watch *w, json_t *list, struct kube_result *why
     const char *next = json_member_text(metadata, "continue");
     size_t i;
     if (!*version || (items && !json_is_array(items) && !json_is_null(items))) {
-        kube_result_fail(why, KUBE_STRANGE, "%s is no list", w->path);
+        kube_result_fail(why, KUBE_STRANGE, "the answer for %s is not a list", w->path);
         return -EPROTO;
     }
     json_array_foreach(items, i, item)

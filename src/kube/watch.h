@@ -2,10 +2,10 @@
 /* All objects of one collection, and every change of them, for as long as the watch lives.
  *
  * It lists in pages, then watches from where the list was, and resumes from the last
- * resourceVersion that an event or a bookmark named. When that is too old (410, as the answer or as
- * an event) it lists again; what vanished meanwhile is told as deleted. A stream without a byte for
- * heartbeat_ms is given up: bookmarks come about every minute. Failures are told and tried again,
- * with growing pauses, or after as long as the server asks for. */
+ * resourceVersion that an event or a bookmark named. When that is too old (410, as the answer or
+ * as an event) it lists again; what vanished meanwhile is reported as deleted. A stream without
+ * a byte for heartbeat_ms is given up: bookmarks come about every minute. Failures are told and
+ * tried again, with growing pauses, or after as long as the server asks for. */
 #pragma once
 
 #include <stdbool.h>

@@ -197,7 +197,7 @@ struct sbx_exec_result {
     char *error; /* why it did not run or end by itself, or "" */
     int has_exit_code;
     int exit_code;
-    long long duration_ms; /* -1 when not told */
+    long long duration_ms; /* -1 when the daemon did not say */
 };
 void sbx_exec_result_done(struct sbx_exec_result *r);
 

@@ -27,7 +27,7 @@ struct loop_thread {
     struct list waiting, finished; /* under the lock */
     bool stop;                     /* the same */
     bool started;
-    size_t n_jobs; /* the loop's count: given and not told yet */
+    size_t n_jobs; /* the loop's count: jobs whose end was not reported yet */
     void (*on_closed)(void *data);
     void *closed_data;
 };

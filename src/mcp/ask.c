@@ -138,7 +138,7 @@ void asks_cancel(struct mcp_call *call)
 void mcp_call_unask(struct mcp_call *call)
 {
     struct error err = {0};
-    error_set(&err, ERROR_CONFLICT, 0, "the question was settled otherwise");
+    error_set(&err, ERROR_CONFLICT, 0, "the question was answered in another way");
     while (!list_empty(&call->asks)) {
         struct ask *a = container_of(call->asks.next, struct ask, node);
         tell_cancelled(call, a);

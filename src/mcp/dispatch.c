@@ -49,6 +49,8 @@ static void method_initialize(struct mcp_call *call)
                           "'capabilities' and 'clientInfo' must be objects");
         return;
     }
+    /* A revision that is not known here is answered with the newest one, and the client decides:
+     * that is how MCP's versions are negotiated. */
     if (mcp_revision_parse(asked, &s->revision) < 0)
         s->revision = _MCP_REVISION_MAX - 1;
     keep_object(&s->client_capabilities, capabilities);
@@ -119,6 +121,7 @@ static int check_request(const struct mcp_session *s, const struct rpc_message *
                        : "the first request must be 'initialize'");
         return RPC_INVALID_REQUEST;
     }
+    /* Two calls of one id could not be told apart by a cancellation. */
     if (call_find((struct mcp_session *)s, m->id)) {
         snprintf(why, size, "a request with this id is under way");
         return RPC_INVALID_REQUEST;
@@ -167,6 +170,8 @@ static void serve_notification(struct mcp_session *s, const struct rpc_text *t, 
 void dispatch_text(struct mcp_session *s, struct outlet *o, const struct rpc_text *t)
 {
     session_ref(s);
+    /* A message of a batch may end the session: the rest of the batch then has nothing to act
+     * on. */
     for (size_t i = 0; i < rpc_text_count(t) && !s->ended; i++) {
         struct rpc_message m;
         rpc_message_init(&m, t, i);

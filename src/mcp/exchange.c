@@ -183,6 +183,8 @@ struct stream *stream_new_exchange(struct mcp_session *s, struct http_request *h
     st->dispatching = true;
     strbuf_init(&st->collected, (m->o.config.max_answer_bytes + 1) * requests);
     st->turn_ms = clock_mono_ms() + (int64_t)m->o.config.stream_after_ms;
+    /* All wait for equally long, so the list is in the order of their ends and one timer serves
+     * all. */
     list_append(&m->waiting, &st->waiting);
     stream_attach(st, http);
     return st;

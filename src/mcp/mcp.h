@@ -27,7 +27,8 @@ struct mcp_options {
     uint64_t shutdown_grace_ms; /* of stdio: for what runs when the input ends */
 };
 
-/* NULL with err set when a catalog is wrong: two tools of one name, a schema that is none. */
+/* NULL with err set when a catalog is wrong: two tools of one name, or a schema that cannot be
+ * read. */
 struct mcp *mcp_new(const struct mcp_options *o, struct error *err);
 /* Ends streams that would wait forever, for a server that drains. New sessions are refused. */
 void mcp_drain(struct mcp *m);

@@ -59,8 +59,11 @@ void method_resources_subscribe(struct mcp_call *call)
     if (!p)
         return;
     if (!p->check_subscribe || p->check_subscribe(s, uri, &err) < 0) {
-        mcp_call_fail_rpc(call, RPC_INVALID_PARAMS, "%s",
-                          error_is_set(&err) ? err.message : "changes of this are not told");
+        mcp_call_fail_rpc(
+            call, RPC_INVALID_PARAMS, "%s",
+            error_is_set(&err)
+                ? err.message
+                : "changes of this resource are not announced, so it cannot be subscribed to");
     } else if (!map_find(s->subscriptions, uri) &&
                map_count(s->subscriptions) >= s->mcp->o.config.max_subscriptions) {
         mcp_call_fail_rpc(call, RPC_INVALID_PARAMS,

@@ -164,7 +164,7 @@ size_t rpc_text_count(const struct rpc_text *t)
     return t->batch ? json_array_size(t->json) : 1;
 }
 
-/* The text of an id of the i-th message; NULL when it is none. */
+/* The text of an id of the i-th message; NULL when it is not an id. */
 static char *id_text(const struct rpc_text *t, size_t message, bool request_id, const json_t *id)
 {
     char *text = NULL;

@@ -54,7 +54,7 @@ struct rpc_text {
 int rpc_text_parse(struct rpc_text *t, const char *data, size_t len, struct error *err);
 void rpc_text_done(struct rpc_text *t);
 size_t rpc_text_count(const struct rpc_text *t);
-/* How many of the messages get an answer: requests, and what is none of them. */
+/* How many of the messages get an answer: requests, and what is not a message at all. */
 size_t rpc_count_answers(const struct rpc_text *t);
 /* The i-th message; the caller calls rpc_message_done(). */
 void rpc_message_init(struct rpc_message *m, const struct rpc_text *t, size_t i);

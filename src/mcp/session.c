@@ -95,6 +95,7 @@ struct mcp_session *session_new(struct mcp *m, const struct identity *who, bool 
     return s;
 }
 
+/* The id alone is not enough: a session that was learned from a log is not open to another key. */
 struct mcp_session *session_find(struct mcp *m, const char *owner, const char *id)
 {
     struct mcp_session *s = map_find(m->sessions, id);
@@ -131,7 +132,8 @@ void session_end(struct mcp_session *s)
     if (*s->id)
         map_remove(m->sessions, s->id);
     /* A cancelled call stays in the list until its handler has finished it: each handler hears of
-     * it once. */
+     * it once. A handler may finish at once and take calls out of the list, so that the list is
+     * walked from its beginning after each. */
     for (bool again = true; again;) {
         again = false;
         list_for_each(call, &s->calls, struct mcp_call, node) {

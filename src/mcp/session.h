@@ -32,8 +32,7 @@ enum mcp_client_capability {
 enum mcp_list { MCP_LIST_TOOLS, MCP_LIST_RESOURCES, MCP_LIST_PROMPTS, _MCP_LIST_MAX };
 
 const char *mcp_revision_name(enum mcp_revision revision);
-int mcp_revision_parse(const char *name,
-                       enum mcp_revision *ret); /* -EINVAL if it is none of ours */
+int mcp_revision_parse(const char *name, enum mcp_revision *ret); /* -EINVAL for an unknown one */
 
 const char *mcp_session_owner(const struct mcp_session *s); /* its key */
 const struct identity *mcp_session_identity(const struct mcp_session *s);

@@ -87,6 +87,8 @@ static int on_certificate(X509_STORE_CTX *store, void *data)
     (void)data;
     uint8_t shown[PIN_SIZE];
     const X509 *cert = X509_STORE_CTX_get0_cert(store);
+    /* The handshake's signature, which OpenSSL checks by itself, proves that the peer has the
+     * private key of the certificate whose public key is compared here. */
     SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
     const uint8_t *expected = ssl ? SSL_get_app_data(ssl) : NULL;
     bool good = cert && expected && pin_of_public(X509_get_X509_PUBKEY(cert), shown) &&
@@ -97,6 +99,8 @@ static int on_certificate(X509_STORE_CTX *store, void *data)
 
 static bool context_fill(SSL_CTX *ctx, EVP_PKEY *key, X509 *cert)
 {
+    /* Both sides show a certificate, and neither goes on without that of the other. A session that
+     * is resumed would skip that, so there are none: no cache, no tickets. */
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     SSL_CTX_set_cert_verify_callback(ctx, on_certificate, NULL);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);

@@ -140,7 +140,7 @@ static json_t *format_mounts(const struct oci_config *c)
         snprintf(source, sizeof(source), "%s/%u", OCI_MOUNTS, i);
         add_mount(list, o->mounts[i].target, "bind", source, "bind,nosuid,nodev");
     }
-    if (o->authority_from_fd)
+    if (o->authority_from_fd && !o->image_from_fd) /* which has it among its own */
         add_mount(list, ROOT_AUTHORITIES, "bind", OCI_AUTHORITIES, "bind,ro,nosuid,nodev,noexec");
     if (oci_flavour(c->backend)->dials)
         add_mount(list, OCI_LINK_INSIDE, "bind", OCI_LINK, "bind,rw,nosuid,nodev,noexec");

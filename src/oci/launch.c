@@ -124,6 +124,7 @@ static void mount_root(const struct launcher *l, uint32_t tool_id)
         .tool_id = tool_id,
         .targets = targets,
         .n_targets = o->n_mounts,
+        .authority_fd = l->trees.authority,
     };
     int r = oci_mount_image(o, l->trees.image, &upper, ids);
     child_must(r, upper.step, WALL_FILESYSTEM);
@@ -223,7 +224,7 @@ void launcher_main(struct launcher *l)
                WALL_DISK);
     mount_root(l, tool_id);
     child_must(oci_mount_host_dirs(o, l->trees.mounts, tool_id), "attach a mount", WALL_FILESYSTEM);
-    if (l->trees.authority >= 0)
+    if (l->trees.authority >= 0 && l->trees.image < 0)
         child_must(mount_write_authorities(OCI_TEMPLATE ROOT_AUTHORITIES, l->trees.authority,
                                            OCI_AUTHORITIES),
                    "add a certificate authority", WALL_FILESYSTEM);

@@ -42,8 +42,7 @@ static void receive_start(struct start_message *m, struct launcher *l)
 
 static const char usage[] =
     "usage: mas-oci [--help|--version]\n"
-    "Started by mas-sandboxd, one process per sandbox of an OCI runtime; of no "
-    "use by hand.\n";
+    "mas-sandboxd starts one per sandbox of an OCI runtime; it is of no use by hand.\n";
 
 /* Started by hand, or by a program other than the warden. */
 static int explain_usage(int argc, char **argv)

@@ -3,6 +3,7 @@
 #include "pod/link.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -123,6 +124,15 @@ static int link_pass_connections(int channel, int door, int lifeline)
     }
 }
 
+static int link_hand_events(int channel, const char *path)
+{
+    _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    ssize_t n = fd_send_msg(channel, CHANNEL_EVENTS, 1, &fd, 1);
+    return n < 0 ? (int)n : 0;
+}
+
 int link_serve(const struct link_options *o, const char **ret_what)
 {
     *ret_what = "listen for connections";
@@ -144,6 +154,10 @@ int link_serve(const struct link_options *o, const char **ret_what)
     fd_close(&listener);
     if (channel < 0)
         return channel;
+    *ret_what = "hand over the directory of events";
+    int r = o->events_path ? link_hand_events(channel, o->events_path) : 0;
+    if (r < 0)
+        return r;
     *ret_what = "hand over connections";
     return link_pass_connections(channel, door, lifeline);
 }

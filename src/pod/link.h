@@ -17,6 +17,10 @@
  * connections from the network and connects to the same door. Its end is the link's end: the key
  * that the broker knows is gone with it.
  *
+ * With --events it hands the runner a directory first, before any connection. The runner files the
+ * output of commands there for another container; the sandbox's own container does not have that
+ * directory, so that no command can change what was filed.
+ *
  * Each connection replaces the one before, in the runner. When the link ends, the channel is
  * closed, and the runner ends with all of its commands; when the runner ends, so does the link. */
 #pragma once
@@ -27,6 +31,7 @@
 struct link_options {
     const char *channel_path, *door_path;
     const char *port, *peer; /* of mas-link-tls; NULL: nothing comes from the network */
+    const char *events_path; /* handed to the runner, which files output there; NULL: it does not */
 };
 
 /* Serves until the runner is gone. 0, or -errno with *ret_what naming the step that failed. */

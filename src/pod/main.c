@@ -17,7 +17,7 @@
 #define EXIT_USAGE 2
 
 static const char help[] =
-    "mas-link --listen SOCKET [--door SOCKET] [--direct PORT --peer FINGERPRINT]\n"
+    "mas-link --listen SOCKET [--door SOCKET] [--direct PORT --peer FINGERPRINT] [--events DIR]\n"
     "mas-link --attach [--door SOCKET]\n"
     "mas-link --witness\n"
     "mas-link --until-open ADDRESS | --until-closed ADDRESS\n"
@@ -26,6 +26,7 @@ static const char help[] =
     "  --listen SOCKET   where the runner connects, once; in a directory that both containers have\n"
     "  --direct PORT     take connections from the network, too, by mas-link-tls beside this program\n"
     "  --peer FINGERPRINT   sha256: and 64 digits, of the public key that may connect there\n"
+    "  --events DIR      where the runner files output for the pod's stream container\n"
     "  --attach          connect standard input and output to the runner\n"
     "  --door SOCKET     where --attach finds the link (" LINK_DOOR ");\n"
     "                    in a directory that only the link's container has\n"
@@ -59,6 +60,7 @@ int main(int argc, char **argv)
                                             {"door", required_argument, NULL, 'd'},
                                             {"direct", required_argument, NULL, 'p'},
                                             {"peer", required_argument, NULL, 'k'},
+                                            {"events", required_argument, NULL, 'e'},
                                             {"witness", no_argument, NULL, 'w'},
                                             {"until-open", required_argument, NULL, 'o'},
                                             {"until-closed", required_argument, NULL, 'c'},
@@ -79,6 +81,8 @@ int main(int argc, char **argv)
             o.port = optarg;
         else if (c == 'k')
             o.peer = optarg;
+        else if (c == 'e')
+            o.events_path = optarg;
         else if (c == 'w')
             witness = true;
         else if (c == 'o')
@@ -93,7 +97,8 @@ int main(int argc, char **argv)
         }
     }
     int ways = attach + witness + (o.channel_path != NULL) + (open != NULL) + (closed != NULL);
-    if (optind < argc || ways != 1 || !o.port != !o.peer || (o.port && !o.channel_path)) {
+    if (optind < argc || ways != 1 || !o.port != !o.peer ||
+        ((o.port || o.events_path) && !o.channel_path)) {
         fputs(help, stderr);
         return EXIT_USAGE;
     }

@@ -37,8 +37,8 @@ static bool port_parse(const char *text, uint16_t *ret)
     return true;
 }
 
-/* The configuration file of a library is none of ours: the link's image has none, and another
- * container's must not count. */
+/* A library's configuration file is not read: the link's image has none, and another container's
+ * must not count. */
 static void tls_protect(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};

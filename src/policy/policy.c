@@ -79,8 +79,9 @@ static int parse_int(const json_t *obj, const char *name, int64_t *ret, struct e
 {
     const char *key;
     int r = find_member(obj, name, &key, err);
-    if (r >= 0 && key)
-        r = json_member_int(obj, key, 0, INT64_MAX, ret, err);
+    if (r < 0 || !key)
+        return r;
+    r = json_member_int(obj, key, 0, INT64_MAX, ret, err);
     return r < 0 ? r : 0;
 }
 
@@ -134,8 +135,9 @@ static int parse_members(const json_t *obj, struct policy *p, struct error *err)
     if (r < 0)
         return r;
     r = find_member(obj, "workdir", &key, err);
-    if (r >= 0 && key)
-        r = json_member_string(obj, key, &text, err);
+    if (r < 0)
+        return r;
+    r = key ? json_member_string(obj, key, &text, err) : 0;
     if (r < 0)
         return r;
     p->workdir = text && *text ? xstrdup(text) : NULL;

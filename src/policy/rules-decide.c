@@ -317,8 +317,8 @@ static void decision_conclude(const struct decide *d, struct rules_decision *ret
         ret->verdict = rs->fallback;
         ret->risk = RISK_LOW;
         snprintf(ret->rule, sizeof(ret->rule), "default");
-        snprintf(ret->reason, sizeof(ret->reason), "nothing of it needs leave; the default is %s",
-                 verdict_name(rs->fallback));
+        snprintf(ret->reason, sizeof(ret->reason),
+                 "no part of it needs permission; the default is %s", verdict_name(rs->fallback));
         return;
     }
     ret->verdict = o->verdict;

@@ -51,7 +51,7 @@ static int parse_patterns(struct rules_parse *p, const struct node *n, char ***r
         const char *why = pattern_complaint((*ret)[i]);
         if (why)
             r = rules_fail(p, n->type == NODE_LIST ? &n->items[i] : n,
-                           "'%.100s' is no image pattern: %s", (*ret)[i], why);
+                           "'%.100s' is not an image pattern: %s", (*ret)[i], why);
     }
     return r;
 }

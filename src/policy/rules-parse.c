@@ -53,7 +53,7 @@ static int parse_unknown(struct rules_parse *p, const struct node *n)
 {
     int r = rules_parse_verdict(p, n, &p->rs->unknown);
     if (r >= 0 && p->rs->unknown == VERDICT_ALLOW)
-        return rules_fail(p, n, "what is not known is never allowed: ask or deny");
+        return rules_fail(p, n, "an unknown command is never allowed: 'ask' or 'deny' is expected");
     return r;
 }
 

@@ -46,9 +46,10 @@ static int parse_severity(struct rules_parse *p, const struct node *n, struct ru
 {
     enum risk risk = RISK_LOW;
     int r = rules_parse_risk(p, n, &risk);
-    if (r >= 0)
-        rule->severity = (int)risk;
-    return r;
+    if (r < 0)
+        return r;
+    rule->severity = (int)risk;
+    return 0;
 }
 
 static int parse_commands(struct rules_parse *p, const struct node *n, struct rules_rule *rule)
@@ -62,7 +63,7 @@ static int parse_commands(struct rules_parse *p, const struct node *n, struct ru
         if (command_pattern_parse(list[i], &rule->commands[rule->n_commands++]) < 0)
             return rules_fail(
                 p, n->type == NODE_LIST ? &n->items[i] : n,
-                "'%.100s' is no command pattern: words with spaces between, quotes closed, "
+                "'%.100s' is not a command pattern: words with spaces between, quotes closed, "
                 "the name first",
                 list[i]);
     return 0;
@@ -84,7 +85,7 @@ static int parse_globs(struct rules_parse *p, const struct node *n, char ***ret)
             (len > 1 && t[len - 1] == '/') || (len > 2 && strcmp(t + len - 3, "/..") == 0))
             r = rules_fail(
                 p, n->type == NODE_LIST ? &n->items[i] : n,
-                "'%.100s' is no path pattern: no '//', '.' or '..' in it, no '/' at its end", g);
+                "'%.100s' is not a path pattern: no '//', '.' or '..' in it, no '/' at its end", g);
         if (whole) {
             free(g);
             (*ret)[i] = whole;
@@ -115,10 +116,11 @@ static int parse_hosts(struct rules_parse *p, const struct node *n, struct rules
     rule->has_hosts = true;
     for (size_t i = 0; r >= 0 && list[i]; i++)
         if (rule_list_add(&rule->hosts, list[i]) < 0)
-            r = rules_fail(p, n->type == NODE_LIST ? &n->items[i] : n,
-                           "'%.100s' is no host: a name, *.name, an address or a network, with or "
-                           "without :port",
-                           list[i]);
+            r = rules_fail(
+                p, n->type == NODE_LIST ? &n->items[i] : n,
+                "'%.100s' is not a host: a name, *.name, an address or a network, with or "
+                "without :port",
+                list[i]);
     return r;
 }
 
@@ -173,7 +175,7 @@ static int parse_days(struct rules_parse *p, const struct node *n, struct rules_
         int to = len == 7 && list[i][3] == '-' ? find_day(list[i] + 4) : len == 3 ? from : -1;
         if (from < 0 || to < 0)
             return rules_fail(p, n->type == NODE_LIST ? &n->items[i] : n,
-                              "'%.40s' is no day: mon, or mon-fri", list[i]);
+                              "'%.40s' is not a day or a range of days: mon, or mon-fri", list[i]);
         for (int d = from;; d = (d + 1) % 7) {
             rule->days |= 1u << d;
             if (d == to)
@@ -196,19 +198,21 @@ static int parse_hours(struct rules_parse *p, const struct node *n, struct rules
 {
     _cleanup_strv_ char **list = NULL;
     int r = rules_parse_list(p, n, &list);
-    if (r >= 0 && strv_length(list) > RULES_HOURS_MAX)
+    if (r < 0)
+        return r;
+    if (strv_length(list) > RULES_HOURS_MAX)
         return rules_fail(p, n, "more than %d items", RULES_HOURS_MAX);
-    for (size_t i = 0; r >= 0 && list[i]; i++) {
+    for (size_t i = 0; list[i]; i++) {
         bool shape = strlen(list[i]) == 11 && list[i][5] == '-';
         int from = shape ? rules_parse_minutes(list[i]) : -1;
         int to = shape ? rules_parse_minutes(list[i] + 6) : -1;
         if (from < 0 || to < 0)
             return rules_fail(p, n->type == NODE_LIST ? &n->items[i] : n,
-                              "'%.40s' are no hours: \"09:00-17:30\"", list[i]);
+                              "'%.40s' is not a range of hours: \"09:00-17:30\"", list[i]);
         rule->hours[rule->n_hours].from = from;
         rule->hours[rule->n_hours++].to = to;
     }
-    return r;
+    return 0;
 }
 
 /* --- what a rule says */
@@ -245,9 +249,10 @@ static int parse_reason(struct rules_parse *p, const struct node *n, struct rule
 {
     const char *text;
     int r = rules_parse_text(p, n, 160, &text);
-    if (r >= 0)
-        rule->reason = xstrdup(text);
-    return r;
+    if (r < 0)
+        return r;
+    rule->reason = xstrdup(text);
+    return 0;
 }
 
 static int parse_redact(struct rules_parse *p, const struct node *n, struct rules_obligations *o)
@@ -270,11 +275,12 @@ static int parse_min_runtime(struct rules_parse *p, const struct node *n,
 {
     const char *text;
     int r = rules_parse_text(p, n, sizeof(o->min_runtime) - 1, &text);
-    if (r >= 0 && rules_runtime_rank(text) < 0)
-        return rules_fail(p, n, "'%s' is no runtime", text);
-    if (r >= 0)
-        snprintf(o->min_runtime, sizeof(o->min_runtime), "%s", text);
-    return r;
+    if (r < 0)
+        return r;
+    if (rules_runtime_rank(text) < 0)
+        return rules_fail(p, n, "'%s' is not a runtime of this build", text);
+    snprintf(o->min_runtime, sizeof(o->min_runtime), "%s", text);
+    return 0;
 }
 
 static int parse_caps(struct rules_parse *p, const struct node *n, struct rules_obligations *o)

@@ -83,7 +83,7 @@ int rules_parse_roles(struct rules_parse *p, const struct node *n, unsigned *ret
         *ret |= role;
         if (!role)
             r = rules_fail(p, n->type == NODE_LIST ? &n->items[i] : n,
-                           "'%.40s' is no role: agent, operator, approver, auditor or admin",
+                           "'%.40s' is not a role: agent, operator, approver, auditor or admin",
                            names[i]);
     }
     return r;
@@ -104,7 +104,7 @@ int rules_parse_capabilities(struct rules_parse *p, const struct node *n, unsign
             k++;
         if (k == ELEMENTS(table))
             return rules_fail(p, n->type == NODE_LIST ? &n->items[i] : n,
-                              "'%.40s' is no capability: network, file or unsafe", names[i]);
+                              "'%.40s' is not a capability: network, file or unsafe", names[i]);
         *ret |= table[k].bit;
     }
     return r;
@@ -118,7 +118,7 @@ int rules_find_limit(struct rules_parse *p, const struct node *key, int *ret)
             return 0;
         }
     return rules_fail(p, key,
-                      "'%.40s' is no limit: memory_mb, disk_mb, io_mb_per_s, cpu_cores, "
+                      "'%.40s' is not a limit: memory_mb, disk_mb, io_mb_per_s, cpu_cores, "
                       "max_processes, open_files or timeout_s",
                       key->text);
 }

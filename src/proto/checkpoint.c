@@ -33,6 +33,8 @@ bool checkpoint_changes_key(const struct checkpoint *c)
     return c->purpose == CHECKPOINT_ROTATE || c->purpose == CHECKPOINT_REPLACE;
 }
 
+/* What is signed. Every field has a fixed size and its place, and the magic says which of the two
+ * layouts it is, so that two different checkpoints never have one statement. */
 size_t checkpoint_statement(const struct checkpoint *c, uint8_t out[CHECKPOINT_STATEMENT_SIZE])
 {
     bool keys = checkpoint_changes_key(c);
@@ -60,6 +62,7 @@ static void hash_bytes(const void *data, size_t len, uint8_t ret[CHECKPOINT_HASH
     sha256_final(&s, ret);
 }
 
+/* The padding is cleared, since the check covers every byte before it. */
 void checkpoint_slot_fill(struct checkpoint_slot *slot, const struct checkpoint *c)
 {
     memset(slot, 0, sizeof(*slot));
@@ -75,6 +78,8 @@ bool checkpoint_slot_read(const struct checkpoint_slot *slot, struct checkpoint 
     uint8_t check[CHECKPOINT_HASH_SIZE];
     if (!old && memcmp(slot->magic, slot_magic_2, sizeof(slot->magic)) != 0)
         return false;
+    /* The hash finds a slot that was written in part when the machine stopped. It is no proof
+     * against a forger, who is stopped by the signature. */
     hash_bytes(slot, at, check);
     if (memcmp(check, (const uint8_t *)slot + at, sizeof(check)) != 0)
         return false;

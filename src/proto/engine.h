@@ -20,9 +20,10 @@
 #define ENGINE_DIR_NAME       "engine"
 
 /* Below a sandbox's directory. */
-#define ENGINE_LINK        "link" /* the runner's socket and filter; bound to OCI_LINK_INSIDE */
-#define ENGINE_FILTER      "filter"
-#define ENGINE_AUTHORITIES "authorities" /* bound to ROOT_AUTHORITIES, if authority_from_fd */
+#define ENGINE_LINK   "link" /* the runner's socket and filter; bound to OCI_LINK_INSIDE */
+#define ENGINE_FILTER "filter"
+#define ENGINE_AUTHORITIES                                                                         \
+    "authorities" /* bound to ROOT_AUTHORITIES, if authority_from_fd and no image */
 
 enum engine_task {
     ENGINE_CREATE,

@@ -17,7 +17,7 @@
 #include "proto/machine.h"
 #include "proto/order.h"
 
-#define GUEST_VERSION    5 /* one more with each change of what either side says or means */
+#define GUEST_VERSION    7 /* one more with each change of what either side says or means */
 #define GUEST_MARK_SIZE  32
 #define GUEST_SEED_SIZE  64
 #define GUEST_FILTER_MAX 4096 /* instructions */
@@ -42,8 +42,10 @@
 #define GUEST_FIRST_SHARE 4
 /* The machine has a network by address; the rest comes with the order. */
 #define GUEST_NETWORK_WORD "mas.network="
-/* The operator's drives: their serial numbers follow the word on the kernel's line, with commas. */
+/* The operator's drives: their serial numbers follow the word on the kernel's line, with commas,
+ * and with this sign after each that can be written. */
 #define GUEST_DRIVES_WORD "mas.drives="
+#define GUEST_WRITABLE    "+"
 #define GUEST_DRIVES_DIR  "/media"
 
 /* From the guest. */
@@ -78,10 +80,12 @@ struct guest_order {
     char authority[INTERCEPT_PEM_SIZE]; /* the certificate of its interceptor's authority, or "" */
 };
 
-/* To a guest whose runner runs, in a machine that is a copy: what no two machines may have in
- * common. */
+/* To a guest whose runner runs: in a machine that is a copy, what no two machines may have in
+ * common, which the guest answers; and whenever its clock may be behind, the time alone. */
 struct guest_renewal {
     uint64_t magic;
+    uint32_t only_clock; /* nothing else counts, and there is no answer */
+    uint32_t reserved;
     uint8_t mark[GUEST_MARK_SIZE];
     uint8_t seed[GUEST_SEED_SIZE];
     int64_t realtime_ns;

@@ -26,6 +26,7 @@
 #define KUBE_IMAGE_SIZE    256
 #define KUBE_NAME_SIZE     64 /* of a class, an owner */
 #define KUBE_SPEC_SIZE     32768
+#define KUBE_TOKEN_SIZE    44 /* of a stream container: 43 letters and digits */
 #define KUBE_QUANTITY_MAX  (1ull << 50)
 #define KUBE_CALLER_SUFFIX "-c"
 #define KUBE_GENERATIONS   (1u << 31) /* the first that is none */
@@ -37,7 +38,9 @@ enum kube_op {
     KUBE_PROBE = 1, /* is the cluster there, which version, may we do what we must; where the
                        cluster says so, a KUBE_OFFERED for each enum kube_offer, then the answer */
     KUBE_CREATE,    /* all objects of a sandbox; answered when the pod exists */
-    KUBE_DELETE,    /* the namespace with all that is in it; answered when it is gone */
+    KUBE_DELETE,    /* the namespace with all that is in it; answered when it is gone. Where its pod
+                       has another uid than the order, the order's is gone already; a conflict
+                       where it has a higher generation, which is the answer's */
     KUBE_LIST,      /* a KUBE_LISTED for each sandbox of this instance, then the answer; one that
                        has a namespace and no pod has KUBE_POD_NONE */
     KUBE_CONNECT,   /* answered with one end of a stream to the link of a sandbox; reason is the
@@ -54,6 +57,8 @@ enum kube_op {
     KUBE_HOLD,  /* home is to be this control plane's alone: KUBE_HELD says whether it is, and when
                    that changes. Meanwhile nothing is written for it. Without a home, what is held
                    is given back before the answer */
+    KUBE_CLAIM, /* its pod, made ahead, becomes its caller's: state, owner and spec, by one write.
+                   A conflict where it has a caller or another generation */
     _KUBE_OP_MAX,
 };
 
@@ -62,7 +67,8 @@ enum kube_order_flags {
     KUBE_POOL_MEMBER = 1 << 1, /* made ahead; no caller has it yet */
     KUBE_OWN_USERS = 1 << 2,   /* hostUsers: false */
     KUBE_PROXY = 1 << 3,       /* the runner listens on PLAN_PROXY_PORT of the pod's loopback */
-    _KUBE_FLAGS_END = 1 << 4,
+    KUBE_STREAM = 1 << 4,      /* it has the ceiling's stream container, which shows stream_token */
+    _KUBE_FLAGS_END = 1 << 5,
 };
 
 /* Of a sandbox that was made ahead; any other is its caller's from the start. */
@@ -106,7 +112,7 @@ struct kube_order {
     uint32_t n_ranges; /* networks that it may reach; 0: none */
     uint64_t memory_bytes, memory_request_bytes;
     uint64_t tmp_bytes, home_bytes;
-    uint64_t generation;  /* from 1 on */
+    uint64_t generation;  /* from 1 on; of KUBE_DELETE, 0: any */
     uint32_t slot;        /* which user ids of the range, from 0; or KUBE_SLOT_ANY */
     uint32_t epoch;       /* of the broker that it is for; 0: any */
     uint64_t nonce;       /* of this create: objects of another one are not taken for its own */
@@ -120,6 +126,8 @@ struct kube_order {
     char owner[KUBE_NAME_SIZE];
     char home[KUBE_NAME_SIZE]; /* the control plane that has it: the broker's */
     char spec_hash[KUBE_NAME_SIZE];
+    char uid[KUBE_NAME_SIZE];           /* of its pod; "": any */
+    char stream_token[KUBE_TOKEN_SIZE]; /* with KUBE_STREAM; "" without */
     char spec[KUBE_SPEC_SIZE]; /* a text that the pod carries for the daemon that adopts it */
     struct net_range ranges[NET_RANGES_MAX];
 };
@@ -141,6 +149,7 @@ enum kube_offer {
     KUBE_OFFER_MISSING_RIGHTS, /* that its orders need; "": it has them all */
     KUBE_OFFER_RUNTIME_CLASSES,
     KUBE_OFFER_STORAGE_CLASSES,
+    KUBE_OFFER_CRDS,    /* of agent-sandbox that the cluster has; "": none */
     KUBE_OFFER_CARRIER, /* that is tried first: KUBE_CARRIER_EXEC or KUBE_CARRIER_DIRECT */
     _KUBE_OFFER_MAX,
 };

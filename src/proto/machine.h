@@ -10,14 +10,15 @@
 
 #include "proto/net.h"
 
-#define MACHINE_ID          "{id}"
-#define MACHINE_BOOT_ARGS   "console=ttyS0 reboot=k panic=1 pci=off"
-#define MACHINE_PATH_SIZE   256
-#define MACHINE_SOCKET_SIZE 108 /* as sun_path */
-#define MACHINE_LINE_SIZE   1024
-#define MACHINE_DRIVES_MAX  8
-#define MACHINE_PORT_MAX    0x6d617300u /* of vsock; those above it are the machine's own */
-#define MACHINE_DRIVE_SIZE  20 /* of a drive's id; what a virtio disk has for a serial number */
+#define MACHINE_ID           "{id}"
+#define MACHINE_BOOT_ARGS    "console=ttyS0 reboot=k panic=1 pci=off"
+#define MACHINE_PATH_SIZE    256
+#define MACHINE_SOCKET_SIZE  108 /* as sun_path */
+#define MACHINE_LINE_SIZE    1024
+#define MACHINE_DRIVES_MAX   8
+#define MACHINE_WRITABLE_MAX 4           /* of them, that machines can write */
+#define MACHINE_PORT_MAX     0x6d617300u /* of vsock; those above it are the machine's own */
+#define MACHINE_DRIVE_SIZE   20 /* of a drive's id; what a virtio disk has for a serial number */
 
 enum machine_vmm {
     MACHINE_AUTO, /* Firecracker where it and /dev/kvm are there, else QEMU */
@@ -68,3 +69,7 @@ struct machine_config {
     struct machine_rate rootfs_rate;
     struct machine_drive drives[MACHINE_DRIVES_MAX];
 };
+
+/* 0, or -EPERM with a text in why: a range that the operator's file does not let machines have. */
+int machine_ranges_check(const struct machine_config *m, const struct net_range *ranges, uint32_t n,
+                         char *why, unsigned size);

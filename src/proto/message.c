@@ -365,20 +365,25 @@ static int put_string(struct strbuf *out, const char *s)
 static int spawn_put_strings(struct strbuf *out, const struct msg_spawn *m)
 {
     int r = put_string(out, m->cwd ? m->cwd : "");
-    if (r >= 0)
-        r = put_string(out, m->tag ? m->tag : "");
+    if (r < 0)
+        return r;
+    r = put_string(out, m->tag ? m->tag : "");
     for (size_t i = 0; r >= 0 && m->argv[i]; i++)
         r = put_string(out, m->argv[i]);
     for (size_t i = 0; r >= 0 && m->env && m->env[i]; i++)
         r = put_string(out, m->env[i]);
-    for (size_t i = 0; r >= 0 && i < m->n_paths; i++) {
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < m->n_paths; i++) {
         r = strbuf_append(out, m->paths[i].writable ? "\1" : "\0", 1);
-        if (r >= 0)
-            r = put_string(out, m->paths[i].path);
+        if (r < 0)
+            return r;
+        r = put_string(out, m->paths[i].path);
+        if (r < 0)
+            return r;
     }
-    if (r >= 0 && (m->flags & SPAWN_PINNED))
-        r = put_string(out, m->pins);
-    return r;
+    r = m->flags & SPAWN_PINNED ? put_string(out, m->pins) : 0;
+    return r >= 0 && m->flags & SPAWN_EVENTS ? put_string(out, m->events) : r;
 }
 
 int msg_spawn_format(struct strbuf *out, uint32_t stream, const struct msg_spawn *m)
@@ -430,6 +435,7 @@ static void spawn_get_strings(struct reader *r, struct msg_spawn *m)
         m->paths[i].path = get_string(r);
     }
     m->pins = m->flags & SPAWN_PINNED ? get_string(r) : "";
+    m->events = m->flags & SPAWN_EVENTS ? get_string(r) : "";
 }
 
 int msg_spawn_parse(const uint8_t *payload, size_t len, struct msg_spawn *ret)

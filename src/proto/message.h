@@ -31,7 +31,8 @@ enum spawn_flags {
     SPAWN_PINNED = 16,    /* pins is there: files that must be what was approved */
     SPAWN_OWN_PROXY = 32, /* its connections come through a listener of its own, and through nothing
                              else (RUNNER_OWN_PROXY) */
-    _SPAWN_FLAGS_ALL = 63,
+    SPAWN_EVENTS = 64,    /* events is there: output goes to files for a pod's stream container */
+    _SPAWN_FLAGS_ALL = 127,
 };
 
 #define SPAWN_STRINGS_MAX 65536 /* argv and env together */
@@ -59,7 +60,8 @@ struct msg_spawn {
     const char *tag; /* the control plane's own, at most PROTO_TAG_MAX; STATE gives it back */
     struct spawn_path *paths;
     size_t n_paths;
-    const char *pins; /* with SPAWN_PINNED: see toolrunner/pin.h; "" otherwise */
+    const char *pins;   /* with SPAWN_PINNED: see toolrunner/pin.h; "" otherwise */
+    const char *events; /* with SPAWN_EVENTS: see toolrunner/events.h; "" otherwise */
 };
 
 struct msg_stdin {
@@ -156,7 +158,8 @@ struct msg_stdin_ack {
 };
 struct msg_open {
     uint8_t kind;  /* enum open_kind */
-    uint32_t exec; /* the stream of the exec whose own proxy it came through; 0: everybody's */
+    uint32_t exec; /* the stream of the exec whose own proxy it came through; 0: the proxy that all
+                      share */
 };
 enum open_kind {
     OPEN_GATEWAY = 1, /* bytes follow as DATA */

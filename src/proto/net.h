@@ -100,5 +100,5 @@ void net_range_format(const struct net_range *r, char out[NET_RANGE_TEXT_SIZE]);
 
 /* net-text.c: "192.0.2.0/24", "192.0.2.7", "fd00::/8", each with ":port" where IPv6 has brackets
  * around it ("[fd00::/8]:443"), as host rules spell networks. Bits after the prefix are dropped.
- * -EINVAL for what is none. */
+ * -EINVAL for any other text. */
 int net_range_parse(const char *text, struct net_range *ret);

@@ -84,6 +84,8 @@ static int plan_refuse(char *why, unsigned size, const char *fmt, ...)
     return -EINVAL;
 }
 
+/* The control plane may be in an attacker's hands, and a record is any bytes of the right size:
+ * every text is looked at for its end before it is read as one. */
 static bool is_terminated(const char *text, size_t size)
 {
     return memchr(text, 0, size) != NULL;
@@ -94,6 +96,7 @@ static bool is_id_char(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
 }
 
+/* The id becomes a file name and part of log lines. */
 static bool id_ok(const char *id)
 {
     if (id[0] < 'a' || id[0] > 'z')
@@ -179,13 +182,18 @@ static int ranges_check(const struct plan *p, char *why, unsigned size)
 
 static int create_check(const struct plan *p, char *why, unsigned size)
 {
+    /* Combinations that no runtime asks for are refused as well: each would be a state of a cell
+     * that was never thought of. */
     if (p->flags >= _PLAN_FLAGS_END)
         return plan_refuse(why, size, "unknown flags");
     if (p->flags & PLAN_LANDLOCK &&
         (p->flags != PLAN_LANDLOCK || p->backend || p->image[0] || p->n_mounts || p->workdir[0]))
-        return plan_refuse(why, size, "without namespaces there is nothing but the host's view");
+        return plan_refuse(why, size, "the landlock runtime has the host's root and nothing else");
     if (p->flags & PLAN_VM && (p->flags & (PLAN_PROCESS | PLAN_LANDLOCK) || p->backend))
-        return plan_refuse(why, size, "a virtual machine has no OCI runtime, and its own walls");
+        return plan_refuse(why, size,
+                           "a virtual machine has no OCI runtime and no walls of another kind");
+    if (p->flags & PLAN_VM && p->flags & PLAN_AUTHORITY && p->image[0])
+        return plan_refuse(why, size, "a virtual machine with an image cannot be intercepted");
     if (p->snapshot[0] && (!(p->flags & PLAN_VM) || p->n_mounts))
         return plan_refuse(why, size, "only a virtual machine without mounts can be a copy");
     if (!(p->flags & PLAN_ADDRESSES) && p->n_ranges)

@@ -97,6 +97,10 @@ enum mechanism {
 #define PLAN_NODE_PROXY "/.mas/node-proxy.js"
 /* What ssh there starts to reach a host (toolrunner/through-proxy.h). */
 #define PLAN_SSH_PROXY "/.mas/mas-toolrunner --through-proxy %h %p"
+/* With PLAN_AUTHORITY: the certificate authorities that programs there trust, and where they are
+ * beside the image's own places where there is one. */
+#define PLAN_AUTHORITIES       "/etc/ssl/certs/ca-certificates.crt"
+#define PLAN_IMAGE_AUTHORITIES "/etc/mas-authorities.crt"
 
 enum plan_flags {
     PLAN_TOOL_NET = 1,    /* /.mas/gateway.sock and mas-tool-net exist in this sandbox */

@@ -14,9 +14,9 @@
 /* child_order.origin: where a machine comes from. With all but the first, two memory files follow
  * the order: the guest's memory, of its full size, and the state of everything else. With
  * child_order.image_disk, the file of the image follows, with child_order.net_slot the machine's
- * link, a tap, and at the end, with PLAN_AUTHORITY, a file with a certificate. All of them come in
- * one message of a byte over the channel, in this order, after everything that belongs to the order
- * itself. */
+ * link, a tap, with PLAN_AUTHORITY a file with a certificate, and at the end the drives that can be
+ * written, of which only machines that boot have any. All of them come in one message of a byte
+ * over the channel, in this order, after everything that belongs to the order itself. */
 enum vm_origin {
     VM_BOOTED,   /* the kernel starts */
     VM_KEPT,     /* and as soon as it can take an order, it is kept in the files, which are sealed

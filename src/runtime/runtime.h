@@ -9,7 +9,11 @@
  *
  * Where connections may break (Kubernetes), a lost one does not mean that the sandbox has died.
  * reconnect() asks for a fresh one, and on_reconnected brings it, as often as it was asked for and
- * as late as it takes. What the runtime knows of the sandbox's end still comes by on_exited. */
+ * as late as it takes. What the runtime knows of the sandbox's end still comes by on_exited.
+ *
+ * Where sandboxes live elsewhere, the end may be told before all of one is removed there. So
+ * on_removed comes exactly once, too, before the last of the others or after it; of an instance
+ * that a control plane leaves behind at its own end, never. */
 #pragma once
 
 #include <stdbool.h>
@@ -84,6 +88,9 @@ struct runtime_events {
     /* After reconnect(): runner_fd as above. */
     void (*on_reconnected)(void *data, int runner_fd);
     void (*on_exited)(void *data, const struct runtime_end *end);
+    /* With lives_elsewhere: nothing of it is left; or, where that is not certain, the runtime does
+     * no more about it. */
+    void (*on_removed)(void *data, bool certain);
 };
 
 /* One thing that a runtime needs or offers, and what the operator can do about it. One with the
@@ -123,8 +130,10 @@ struct runtime_ops {
     bool has_proxy;                 /* its sandboxes may have a network by name (spec.network) */
     bool has_addresses;             /* and by address (spec.cidrs) */
     bool connections_break;         /* a lost connection is no dead sandbox: reconnect() */
-    bool lives_elsewhere;           /* the warden does not know which live: adopt() finds out */
+    bool lives_elsewhere;           /* the warden does not know which live: adopt() finds out, and
+                                       on_removed says when nothing is left */
     bool has_volumes;               /* its sandboxes may have spec.workspace and spec.cache */
+    bool has_streams;               /* and containers that bring their output (spec.stream_token) */
     bool has_own_images;            /* names of images are passed on to what runs them */
     const struct warden_kind *kind; /* of what the warden builds (warden-instance.h); or NULL */
     void (*probe)(const struct runtime_ops *ops, const struct runtime_host *host,
@@ -150,6 +159,14 @@ struct runtime_ops {
     /* Optional: what describe() says has changed. Costs nothing by itself: it is looked at some
      * time later. */
     void (*note)(struct runtime_instance *in);
+    /* Optional, of one that was made ahead: it becomes a caller's, whose record describe() has by
+     * now. Negative: cb is not called. Else cb comes once, later, unless stop() was called before.
+     * With ERROR_CONFLICT, ERROR_NOT_FOUND or ERROR_FORBIDDEN it is another's, gone, or not to be
+     * had, and so is the instance: no event comes any more. */
+    int (*claim)(struct runtime_instance *in, void (*cb)(void *data, const struct error *err),
+                 void *data, struct error *err);
+    /* Beside it: from now on its events come with this data. */
+    void (*rebind)(struct runtime_instance *in, void *data);
     /* Optional: ends a sandbox of an earlier control plane that no row describes. */
     void (*discard)(struct runtime_host *host, const char *id);
     /* Optional. cb is called once, with NULL when the instance died first. */
@@ -186,11 +203,12 @@ struct runtime_ops {
 /* What runtimes stand on. Owned by the daemon. */
 struct runtime_host {
     struct warden_client *warden;
-    const struct net_config *network; /* proto/net.h: the operator's ceiling of addresses */
-    struct cluster *cluster;          /* runtime/kube/cluster.h; NULL: none is configured */
-    char *const *mounts_allow;        /* in the warden's order */
-    bool process_enabled;             /* the operator named the process runtime */
-    const char *oci_runtime;          /* what "oci" means unless a request says */
+    const struct net_config *network;     /* proto/net.h: the operator's ceiling of addresses */
+    const struct machine_config *machine; /* proto/machine.h: of virtual machines; NULL: no file */
+    struct cluster *cluster;              /* runtime/kube/cluster.h; NULL: none is configured */
+    char *const *mounts_allow;            /* in the warden's order */
+    bool process_enabled;                 /* the operator named the process runtime */
+    const char *oci_runtime;              /* what "oci" means unless a request says */
     enum isolation min_isolation;
 };
 

@@ -14,6 +14,7 @@
 #include "runtime/volume.h"
 
 #define SPEC_MOUNTS_MAX PLAN_MOUNTS_MAX
+#define SPEC_TOKEN_SIZE 44
 
 struct spec_mount {
     char *source; /* a host path; bound only from the operator's mounts.allow */
@@ -45,6 +46,8 @@ struct spec {
     char **intercept_hosts; /* of these, as rules of the gateway's (sandbox/intercept.c) */
     char **denied_hosts;    /* with network: those that it may not, although hosts names them */
     struct volume workspace, cache; /* what /workspace and /cache are kept on */
+    /* What its stream container shows when it brings the output of commands; "": it has none. */
+    char stream_token[SPEC_TOKEN_SIZE];
     char *snapshot; /* it is a copy of what is kept by this name (runtime_ops.save), or NULL */
 };
 

@@ -126,7 +126,8 @@ static bool receive_reply(struct warden_client *c)
     if (n == -EAGAIN)
         return false;
     if (n != sizeof(reply) || reply.version != PLAN_VERSION) {
-        log_error("the warden's socket broke: %s", n < 0 ? strerror((int)-n) : "end or bad record");
+        log_error("the warden's socket broke: %s",
+                  n < 0 ? strerror((int)-n) : "it was closed, or a record of it is malformed");
         fail_all(c);
         return false;
     }
@@ -279,7 +280,7 @@ static int ask_plan(struct warden_client *c, struct plan plan, struct plan_reply
         for (size_t i = 0; i < FD_PASS_MAX; i++)
             fd_close(&fds[i]);
         if (n != sizeof(*ret) || ret->version != PLAN_VERSION)
-            return error_set(err, ERROR_INTERNAL, 0, "the warden's answer is not one");
+            return error_set(err, ERROR_INTERNAL, 0, "the warden's answer cannot be read");
         if (ours)
             return 0;
         ret->id[sizeof(ret->id) - 1] = 0;

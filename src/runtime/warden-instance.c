@@ -55,6 +55,9 @@ static int find_allowed(const struct runtime_host *host, const char *source, con
     return -1;
 }
 
+/* The plan names an allowed directory by its index and only the rest by a path: the warden opens
+ * the rest below a descriptor that it has had since its start, so that no path of the control
+ * plane's is resolved from the root. */
 static int plan_mount_fill(const struct runtime_host *host, const struct spec_mount *m,
                            struct plan_mount *out, struct error *err)
 {
@@ -111,6 +114,7 @@ static int plan_fill(const struct runtime_host *host, const char *id, const stru
     p->limits = s->limits;
     for (int w = 0; w < _WALL_MAX; w++)
         p->weaker[w] = s->accept_weaker[w] || !s->asked[w];
+    /* Nothing that a caller accepts makes these three walls optional. */
     p->weaker[WALL_FILESYSTEM] = p->weaker[WALL_NETWORK] = p->weaker[WALL_SYSCALLS] = 0;
     if (s->image && !s->image_digest) /* never the host's view in its place */
         return error_field(err, "image", "image '%s' has not been resolved", s->image);
@@ -432,11 +436,14 @@ int warden_instance_check_addresses(const struct runtime_instance *in, const str
                                     struct error *err)
 {
     struct plan plan = {.op = PLAN_NETWORK};
+    const struct warden_kind *kind = in->ops->kind;
     char why[sizeof(err->message)];
     int r = plan_ranges_fill(spec, &plan, err);
     if (r < 0 || !in->host->network)
         return r;
-    r = net_ceiling_check(in->host->network, plan.ranges, plan.n_ranges, why, sizeof(why));
+    r = kind->check_ranges ? kind->check_ranges(in->host, &plan, why, sizeof(why)) : 0;
+    r = r < 0 ? r
+              : net_ceiling_check(in->host->network, plan.ranges, plan.n_ranges, why, sizeof(why));
     return r < 0 ? error_set(err, ERROR_DENIED, 0, "%s", why) : 0;
 }
 

@@ -14,6 +14,10 @@ struct warden_kind {
     enum oci_backend inner;  /* the runtime that an engine is to use; OCI_NONE: its own choice */
     const char *lacks_inner; /* what is said of an engine that cannot use it */
     bool mounts_read_only;   /* host directories can be mounted so only */
+    /* The operator's ceiling of addresses beside network_cidrs; NULL: none. As
+     * net_ceiling_check(). */
+    int (*check_ranges)(const struct runtime_host *host, const struct plan *p, char *why,
+                        unsigned size);
 };
 
 /* As struct runtime_ops has them. */

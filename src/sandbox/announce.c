@@ -2,10 +2,10 @@
 /* What the journal of changes hears of sandboxes and their commands.
  *
  * A change is appended when it holds, before those who wait for it go on. Where a row says the
- * same, the event is appended first, so that one batch of the store has both. A control plane that
- * dies before that batch leaves a row that the journal does not know of: what is restored is
- * compared with the journal, and what it lacks is appended then. Hidden sandboxes and commands,
- * which only the daemon itself uses, are in no listing and are not told of either. */
+ * same, the event is appended first, so that one batch of the store has both. A control plane
+ * that dies before that batch leaves a row that the journal does not know of: what is restored
+ * is compared with the journal, and what it lacks is appended then. Hidden sandboxes and
+ * commands, which only the daemon itself uses, are in no listing and are not announced either. */
 #include <stdio.h>
 #include <string.h>
 

@@ -41,13 +41,11 @@ static const char *const proxy_files[] = {
     ("NODE_OPTIONS=--require=" PLAN_NODE_PROXY), /* one string, for a compiler that asks */
 };
 
-/* Some programs bring authorities of their own, and look at this file only when told so. */
-#define AUTHORITIES "/etc/ssl/certs/ca-certificates.crt"
+/* Some programs bring authorities of their own, and look at a file only when told so. */
 static const char *const authority[] = {
-    "SSL_CERT_FILE=" AUTHORITIES,      "NODE_EXTRA_CA_CERTS=" AUTHORITIES,
-    "REQUESTS_CA_BUNDLE=" AUTHORITIES, "CURL_CA_BUNDLE=" AUTHORITIES,
-    "GIT_SSL_CAINFO=" AUTHORITIES,     "PIP_CERT=" AUTHORITIES,
-    "CARGO_HTTP_CAINFO=" AUTHORITIES,  "AWS_CA_BUNDLE=" AUTHORITIES,
+    "SSL_CERT_FILE",     "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",    "GIT_SSL_CAINFO",      "PIP_CERT",
+    "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE",
 };
 
 #define OWN_MAX 3 /* of a sandbox without a root of its own */
@@ -92,8 +90,6 @@ char **environment_build(const struct environment *from)
         put_entry(&b, proxy[i]);
     for (size_t i = 0; from->proxy && !from->no_files && i < ELEMENTS(proxy_files); i++)
         put_entry(&b, proxy_files[i]);
-    for (size_t i = 0; from->authority && i < ELEMENTS(authority); i++)
-        put_entry(&b, authority[i]);
     if (*from->box) {
         put_entry(&b, home);
         put_entry(&b, tmpdir);
@@ -101,12 +97,20 @@ char **environment_build(const struct environment *from)
     }
     for (char *const *e = from->image; e && *e; e++)
         put_entry(&b, *e);
+    /* An image that names its own file of authorities cannot know of this sandbox's. */
+    char *authorities[ELEMENTS(authority)] = {NULL};
+    for (size_t i = 0; from->authorities && i < ELEMENTS(authority); i++) {
+        authorities[i] = xasprintf("%s=%s", authority[i], from->authorities);
+        put_entry(&b, authorities[i]);
+    }
     for (char *const *e = from->sandbox; e && *e; e++)
         if (is_listed(from->whitelist, *e))
             put_entry(&b, *e);
     for (char *const *e = from->call; e && *e; e++)
         put_entry(&b, *e);
     char **env = strv_copy((char *const *)b.items);
+    for (size_t i = 0; i < ELEMENTS(authorities); i++)
+        free(authorities[i]);
     free(b.items);
     return env;
 }

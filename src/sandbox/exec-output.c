@@ -25,6 +25,17 @@ static void acknowledge_output(struct exec *e, uint8_t which, uint64_t offset)
     fault_point("ack.sent");
 }
 
+void exec_take_output(struct exec *e, uint8_t which, const char *data, size_t len)
+{
+    e->received[output_index(which)] += len;
+    e->sandbox->manager->counts.output_bytes_total += len;
+    fault_point("output.before-append");
+    journal_append(e->journal, which, data, len);
+    fault_point("output.appended");
+    if (!journal_blocked(e->journal))
+        acknowledge_output(e, which, journal_durable_end(e->journal, which));
+}
+
 int exec_on_output(void *data, uint32_t stream, const struct msg_output *m)
 {
     struct sandbox *sb = data;
@@ -36,7 +47,7 @@ int exec_on_output(void *data, uint32_t stream, const struct msg_output *m)
      * wait for ever to be told to forget it, and a busy host makes us slow. */
     if (!e && runner_has_stated(sb->runner, stream))
         return 0;
-    if (!e)
+    if (!e || exec_is_streamed(e))
         return -EPROTO;
     uint64_t have = e->received[output_index(m->which)];
     /* After a restart the runner may have sent this before it heard our position: the journal has
@@ -53,20 +64,16 @@ int exec_on_output(void *data, uint32_t stream, const struct msg_output *m)
     /* A runner is not trusted: one that ignores the window could fill our memory. */
     if (m->offset + m->len - e->acked[output_index(m->which)] > PROTO_WINDOW)
         return -EPROTO;
-    e->received[output_index(m->which)] += m->len;
-    sb->manager->counts.output_bytes_total += m->len;
     if (e->has_sink) {
+        e->received[output_index(m->which)] += m->len;
+        sb->manager->counts.output_bytes_total += m->len;
         if (e->sink.on_output)
             e->sink.on_output(e->sink.data, m->which, (const char *)m->data, m->len);
         else
             exec_sink_done(e, m->which, m->len);
         return 0;
     }
-    fault_point("output.before-append");
-    journal_append(e->journal, m->which, (const char *)m->data, m->len);
-    fault_point("output.appended");
-    if (!journal_blocked(e->journal))
-        acknowledge_output(e, m->which, journal_durable_end(e->journal, m->which));
+    exec_take_output(e, m->which, (const char *)m->data, m->len);
     return 0;
 }
 

@@ -39,8 +39,8 @@ static void check_call(struct exec *e)
     const struct manager_options *o = &e->sandbox->manager->options;
     if (!*e->call || (o->is_call_of && o->is_call_of(o->on_exec_data, e->call, e->sandbox)))
         return;
-    log_warn("a runner names a call that is not its sandbox's sandbox=%s call=%s", e->sandbox->id,
-             e->call);
+    log_warn("a runner names a call of another sandbox, which is ignored sandbox=%s call=%s",
+             e->sandbox->id, e->call);
     e->call[0] = 0;
 }
 

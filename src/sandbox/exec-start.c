@@ -106,7 +106,9 @@ static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error
                                .terminal = spec->pty,
                                .proxy = sb->spec.network,
                                .no_files = sb->ops->lives_elsewhere,
-                               .authority = sb->spec.intercept};
+                               .authorities = !sb->spec.intercept ? NULL
+                                              : sb->spec.image    ? PLAN_IMAGE_AUTHORITIES
+                                                                  : PLAN_AUTHORITIES};
     _cleanup_strv_ char **env = environment_build(&from);
     _cleanup_free_ char *tag = persist_wants_exec(e) ? persist_exec_tag(e) : NULL;
     struct spawn_path *paths = xcalloc(spec->n_paths + 1, sizeof(*paths));
@@ -120,8 +122,10 @@ static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error
         .request_id = e->request_id,
         .flags = (e->stdin_open ? SPAWN_STDIN : 0) | (spec->pty ? SPAWN_PTY : 0) |
                  (spec->builtin ? SPAWN_BUILTIN : 0) | (spec->narrow ? SPAWN_NARROW : 0) |
-                 (spec->pins ? SPAWN_PINNED : 0) | (e->hosts ? SPAWN_OWN_PROXY : 0),
+                 (spec->pins ? SPAWN_PINNED : 0) | (e->hosts ? SPAWN_OWN_PROXY : 0) |
+                 (exec_is_streamed(e) ? SPAWN_EVENTS : 0),
         .pins = spec->pins,
+        .events = e->id,
         .rows = spec->rows ? spec->rows : 24,
         .cols = spec->cols ? spec->cols : 80,
         .timeout_ms = spec->timeout_ms,

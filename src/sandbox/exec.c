@@ -263,10 +263,12 @@ static void describe_spawn_failure(const struct exec *e, const char *stage, int 
     const struct spec *s = &e->sandbox->spec;
     const char *why = strerror(error);
     if (strcmp(stage, "chdir") == 0)
-        snprintf(out, size, "cannot run '%.60s': its directory '%.100s': %s", e->argv[0],
+        snprintf(out, size,
+                 "cannot run '%.60s': its working directory '%.100s' cannot be entered: %s",
+                 e->argv[0],
                  e->cwd            ? e->cwd
                  : spec_workdir(s) ? spec_workdir(s)
-                                   : "of the sandbox",
+                                   : "(default)",
                  why);
     else if (strcmp(stage, "fork") == 0 && error == EAGAIN && s->limits.processes)
         snprintf(out, size,
@@ -298,7 +300,7 @@ void exec_on_spawn_failed(void *data, uint32_t stream, const struct msg_spawn_fa
     r->exit_code = r->spawn_errno == ENOENT || r->spawn_errno == ENOTDIR ? 127 : 126;
     if (r->spawn_errno == EBADMSG)
         snprintf(r->error, sizeof(r->error),
-                 "not run: a file of it is not the one that was approved any more");
+                 "not run: one of its files has changed since it was approved");
     else
         describe_spawn_failure(e, m->stage, r->spawn_errno, r->error, sizeof(r->error));
     e->forget_due = true;
@@ -313,8 +315,16 @@ void exec_on_exit(void *data, uint32_t stream, const struct msg_exit *m)
     struct exec *e = exec_find_running(sb, stream);
     if (!e)
         return;
+    if (exec_is_streamed(e) && !exec_stream_is_whole(e, m))
+        return;
+    bool exact = m->end[0] == e->received[0] && m->end[1] == e->received[1];
+    if (!exact && exec_is_streamed(e)) {
+        e->forget_due = true;
+        exec_fail(e, "its stream container brought more output than it wrote");
+        return;
+    }
     /* An answer with missing output would look complete: the sandbox is given up instead. */
-    if (m->end[0] != e->received[0] || m->end[1] != e->received[1]) {
+    if (!exact) {
         sandbox_break(sb, "the runner lost output");
         return;
     }

@@ -149,6 +149,15 @@ void exec_sink_done(struct exec *e, uint8_t stream, size_t bytes);
 /* The sink's owner is gone: output is dropped from here on. */
 void exec_sink_detach(struct exec *e);
 
+/* Output that a stream container brings (sandbox/ingest.c). Whether an exec's output comes so. */
+bool exec_is_streamed(const struct exec *e);
+/* offset: of the first byte, or negative for "what follows". What is known already is dropped.
+ * ERROR_INVALID for what does not fit to what came before. */
+int exec_ingest(struct exec *e, uint8_t stream, int64_t offset, const char *data, size_t len,
+                struct error *err);
+/* All of it was brought. The exec ends when its runner has said so, too. */
+void exec_ingest_end(struct exec *e);
+
 const char *exec_id(const struct exec *e);
 const char *exec_call(const struct exec *e);
 bool exec_is_hidden(const struct exec *e); /* a helper's, or a file operation */

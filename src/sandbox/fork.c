@@ -29,6 +29,8 @@ struct fork_call {
     void *data;
 };
 
+/* All copies or none: a caller that asked for three could not tell which two it got. The snapshot
+ * goes last, when no copy is made from it any more. */
 static void fork_finish(struct fork_call *c)
 {
     struct sandbox *made[SNAPSHOT_FORK_MAX];
@@ -60,6 +62,8 @@ static void on_copy_ready(struct sandbox_waiter *w, struct sandbox *sb, const st
         fork_finish(c);
 }
 
+/* By way of its row, the one form that has every member: one that is added to policies later cannot
+ * be forgotten here, which would make the copy less narrow than its origin. */
 static struct sandbox_policy *copy_policy(const struct sandbox *sb)
 {
     struct sandbox_policy *copy = NULL;
@@ -86,7 +90,7 @@ static void make_copy(struct fork_call *c)
     c->n_made++;
 }
 
-/* Every copy is begun before one is waited for: a waiter may be told from inside. */
+/* Every copy is begun before one is waited for: a waiter may be called at once. */
 static void on_loaded(void *data, const struct error *err, uint64_t bytes, int runner_fd)
 {
     struct fork_call *c = data;
@@ -96,6 +100,8 @@ static void on_loaded(void *data, const struct error *err, uint64_t bytes, int r
         c->err = *err;
     while (!error_is_set(&c->err) && c->n_made < c->n)
         make_copy(c);
+    /* One more than there are, so that a copy which is ready at once does not end the call in this
+     * loop. */
     c->n_waiting = c->n_made + 1;
     for (size_t i = 0; i < c->n_made; i++)
         sandbox_wait_ready(c->copies[i].sb, &c->copies[i].waiter);
@@ -121,6 +127,8 @@ static void on_kept(void *data, const struct snapshot *k, const struct error *er
     c->sb->ops->load(m->options.host, k->id, on_loaded, c);
 }
 
+/* A rule with an end was allowed for this sandbox alone, often by a person: copies do not have it.
+ */
 static void drop_timed(char ***texts)
 {
     char **kept = network_keep_endless(*texts);

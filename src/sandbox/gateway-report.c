@@ -35,8 +35,8 @@ struct gateway_report {
     bool recorded;                /* its decision is, and so its end will be */
 };
 
-/* The connections that were only counted. Those of a minute are told with the first of a later one,
- * or when the sandbox's connections end. */
+/* The connections that were only counted. Those of a minute are reported with the first of a
+ * later one, or when the sandbox's connections end. */
 static void record_cut(struct sandbox *sb)
 {
     const struct manager_options *o = &sb->manager->options;
@@ -101,8 +101,9 @@ static bool has_record_room(struct sandbox *sb, const char *rule, const char *to
     return false;
 }
 
-/* Of a connection that begins, through everybody's proxy: the one command that runs. With several
- * it is not known whose it is, and one with a proxy of its own does not come this way. */
+/* Of a connection that begins, through the proxy that all commands share: the one command that
+ * runs. With several it is not known whose it is, and one with a proxy of its own does not come
+ * this way. */
 static const struct exec *find_exec(const struct sandbox *sb)
 {
     const struct exec *e =

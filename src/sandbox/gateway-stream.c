@@ -170,9 +170,10 @@ static int stream_start(struct sandbox *sb, uint32_t id, const struct exec *of)
     return 0;
 }
 
-/* The socket that came with the frame is the program's own connection: the gateway gets it, and no
- * byte of it passes here. A runner in a machine could pass it no further than to the machine's own
- * first process: it is told so, and its connections come as frames from then on. */
+/* The socket that came with the frame is the program's own connection: the gateway gets it, and
+ * no byte of it passes here. A runner in a machine could pass it no further than to the
+ * machine's own first process: the answer says so, and its connections come as frames from then
+ * on. */
 static int pass_socket(struct sandbox *sb, uint32_t id, const struct exec *of)
 {
     if (!sandbox_shares_kernel(sb))
@@ -198,7 +199,7 @@ void gateway_stream_open(struct sandbox *sb, uint32_t stream, const struct msg_o
     const struct exec *of = m->exec ? exec_find_running(sb, m->exec) : NULL;
     if (!sb->gateway_streams)
         sb->gateway_streams = map_new();
-    /* An own proxy that is no running command's must not pass for everybody's. */
+    /* A command's own proxy whose command has ended must not pass for the proxy that all share. */
     if (m->exec && (!of || !of->hosts))
         r = m->kind == OPEN_SOCKET ? drop_socket(sb) : -ECONNREFUSED;
     else if ((stream & 1) || stream == 0 || find_stream(sb, stream) ||

@@ -247,8 +247,8 @@ void manager_secret_changed(struct manager *m, const char *owner, const char *na
     }
 }
 
-/* The host and port of a rule that only the interceptor can hold somebody to: it is about methods
- * or paths of https. NULL: it is none. */
+/* The host and port of a rule that only the interceptor can enforce, because it is about methods
+ * or paths of https. NULL for any other rule. */
 static char *text_of_read_host(const char *text)
 {
     struct rule_list l = {0};
@@ -298,10 +298,9 @@ int interceptor_check(const struct manager *m, const struct runtime_ops *ops,
                    : 0;
     if (!spec->network)
         return error_field(err, "intercept", "'intercept' needs a network by names");
-    if (!ops->has_interceptor || spec->image)
+    if (!ops->has_interceptor)
         return error_unsupported(err, "intercept",
-                                 "sandboxes of runtime '%s'%s cannot be intercepted", ops->name,
-                                 spec->image ? " with an image" : "");
+                                 "sandboxes of runtime '%s' cannot be intercepted", ops->name);
     if (!s->find_hosts)
         return error_set(err, ERROR_UNSUPPORTED, 0, "this daemon has no secrets");
     *ret = s->find_hosts(s->data, owner, spec->inject, err);

@@ -29,20 +29,21 @@ static_assert(EXEC_ID_SIZE <= RECENT_KEY_SIZE, "an id is a key");
 struct manager {
     struct manager_options options;
     struct manager_counts counts;
-    struct map *by_id;     /* canonical */
-    struct map *by_alias;  /* owner "\n" alias */
-    struct map *owners;    /* struct owner_use of those who have anything */
-    const char *actor;     /* manager_set_actor() */
-    struct list all;       /* newest last */
-    struct list idle;      /* longest idle first */
-    struct list timed;     /* running execs that have a timeout */
-    struct list finished;  /* execs whose retention runs, first to go first */
-    struct recent *recent; /* NULL without a store */
-    bool rows_due;         /* ends of some of them could not be written yet */
-    struct list dirty;     /* sandboxes with frames that wait for company */
-    struct list expiring;  /* sandboxes with a rule of their network that ends */
-    struct list lost;      /* sandboxes without a connection to their runner, longest first */
-    struct list snapshots; /* struct snapshot */
+    struct map *by_id;      /* canonical */
+    struct map *by_alias;   /* owner "\n" alias */
+    struct map *owners;     /* struct owner_use of those who have anything */
+    const char *actor;      /* manager_set_actor() */
+    struct list all;        /* newest last */
+    struct list idle;       /* longest idle first */
+    struct list timed;      /* running execs that have a timeout */
+    struct list finished;   /* execs whose retention runs, first to go first */
+    struct recent *recent;  /* NULL without a store */
+    bool rows_due;          /* ends of some of them could not be written yet */
+    struct list dirty;      /* sandboxes with frames that wait for company */
+    struct list expiring;   /* sandboxes with a rule of their network that ends */
+    struct list lost;       /* sandboxes without a connection to their runner, longest first */
+    struct list snapshots;  /* struct snapshot */
+    struct map *tombstones; /* by generation (tombstone.c); NULL: there were none */
     struct retirement retirement;
     struct loop_timer tick;
     struct pool *pool;   /* or NULL */
@@ -124,10 +125,15 @@ struct sandbox {
     bool forgets;          /* its runner is to forget all commands that it remembers */
     bool forget_on_record; /* so says its row, to a control plane that adopts it */
     struct back_call *back;
-    bool pooled; /* the pool's: READY, hidden, without an owner yet */
+    bool pooled;       /* the pool's: READY, hidden, without an owner yet */
+    bool claiming;     /* its runtime has yet to grant that it is its caller's */
+    unsigned n_claims; /* that were not granted */
     struct list pool_node;
     char runtime_id[PLAN_ID_SIZE]; /* what the runtime calls it; a claimed one has another id */
     int rows_pending;              /* writes of its row under way */
+    bool remains;        /* its runtime may have something of it elsewhere after its end */
+    bool awaits_removal; /* on_removed comes, and has a reference */
+    bool buried;         /* it has a tombstone */
 };
 
 /* What of an exec is kept until its row is written. */
@@ -177,6 +183,9 @@ struct exec {
     bool forget_due;                 /* the runner waits to hear that its end is on record */
     bool end_kept;                   /* and it is: FORGET may be sent */
     struct msg_exit exit;
+    bool exit_waits;        /* for output that its sandbox's stream container has yet to bring */
+    bool stream_ended;      /* that container has said that there is no more */
+    int64_t brought_ms;     /* when it brought something last, or EXIT came */
     struct exec_sent *sent; /* what may have to be sent again; NULL: connections do not break */
     struct list waiters;
     struct list node;       /* in sandbox->execs */
@@ -236,8 +245,17 @@ void exec_on_stdin_ack(void *data, uint32_t stream, const struct msg_stdin_ack *
 
 /* exec-output.c */
 void exec_watch_journal(struct exec *e);
+/* The next bytes of a stream into the journal, and acknowledged once they are safe there. */
+void exec_take_output(struct exec *e, uint8_t which, const char *data, size_t len);
 int exec_on_output(void *data, uint32_t stream, const struct msg_output *m);
 void exec_on_draining(void *data, uint32_t stream);
+
+/* ingest.c */
+/* All that EXIT counts was brought; where that is not so, the exec waits for it. */
+bool exec_stream_is_whole(struct exec *e, const struct msg_exit *m);
+/* Ends those whose output is not brought within reconnect_timeout of their exit: what is missing is
+ * a gap in the journal. */
+void exec_look_after_streams(struct manager *m);
 
 /* exec-resume.c */
 void exec_on_state(void *data, uint32_t stream, const struct msg_state *m);
@@ -270,6 +288,16 @@ extern const struct runner_events exec_runner_events;
 void restore_sweep(struct manager *m);
 struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snapshot, size_t len,
                           struct error *err);
+
+/* tombstone.c */
+/* Whether its end has to be durable before it is answered, and is not yet. */
+bool sandbox_needs_tombstone(const struct sandbox *sb);
+void sandbox_bury(struct sandbox *sb, store_done_fn on_durable, void *data);
+void sandbox_on_removed(void *data, bool certain);
+int tombstones_load(struct manager *m, struct error *err);
+/* Was this one to be removed? Something of it is there. */
+bool tombstone_find(struct manager *m, const char *generation);
+void tombstones_free(struct manager *m);
 
 struct warden_alive;
 /* What the store has of a sandbox. Texts are borrowed. */

@@ -65,9 +65,12 @@ static int write_kept(const struct journal *j, int fd)
     struct record gap[2];
     journal_gap_records(gap, j->dropped_events, j->dropped_bytes, j->dropped_end);
     int r = write_records(fd, &j->head);
-    if (r >= 0 && j->dropped_events)
-        r = fd_write_all(fd, gap, sizeof(gap));
-    return r < 0 ? r : write_records(fd, &j->tail);
+    if (r < 0)
+        return r;
+    r = j->dropped_events ? fd_write_all(fd, gap, sizeof(gap)) : 0;
+    if (r < 0)
+        return r;
+    return write_records(fd, &j->tail);
 }
 
 /* Files count from here on; until then a snapshot or the runner has what they hold. */
@@ -185,13 +188,22 @@ int journal_snapshot(const struct journal *j, struct strbuf *out)
         return snapshot_owed(j, out);
     journal_gap_records(gap, j->dropped_events, j->dropped_bytes, j->dropped_end);
     int r = strbuf_append(out, &h, sizeof(h));
-    if (r >= 0 && j->head.count)
+    if (r < 0)
+        return r;
+    if (j->head.count) {
         r = append_records(out, &j->head.items[j->head.start], j->head.count);
-    if (r >= 0)
-        r = append_records(out, gap, j->dropped_events ? 2 : 0);
-    if (r >= 0 && j->tail.count)
+        if (r < 0)
+            return r;
+    }
+    r = append_records(out, gap, j->dropped_events ? 2 : 0);
+    if (r < 0)
+        return r;
+    if (j->tail.count) {
         r = append_records(out, &j->tail.items[j->tail.start], j->tail.count);
-    return r < 0 ? r : strbuf_append(out, j->memory.data, j->memory.len);
+        if (r < 0)
+            return r;
+    }
+    return strbuf_append(out, j->memory.data, j->memory.len);
 }
 
 /* --- recovery */

@@ -63,7 +63,7 @@ struct journal {
     uint64_t stream_end[OUTPUT_STREAMS];
     char carry[OUTPUT_STREAMS][4]; /* bytes of an unfinished UTF-8 sequence */
     size_t carry_len[OUTPUT_STREAMS];
-    const char *fresh; /* the bytes from fresh_pos to the end, while readers are told of them */
+    const char *fresh; /* the bytes from fresh_pos to the end, while readers are woken for them */
     uint64_t fresh_pos;
     bool ended;
     struct strbuf pending[OUTPUT_STREAMS]; /* what the disk has refused so far */

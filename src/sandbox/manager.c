@@ -39,7 +39,7 @@ static bool may_be_late(const struct exec *e)
 {
     const struct sandbox *sb = e->sandbox;
     return sb->paused || sb->pausing || sb->lost_ms || sb->state == SANDBOX_CREATING ||
-           exec_output_blocked(e);
+           exec_output_blocked(e) || e->exit_waits;
 }
 
 /* Timeouts are the runner's: it keeps them while we are being started again. One that does not keep
@@ -83,6 +83,8 @@ static void expire_creating(struct manager *m)
             continue;
         if (sb->restored && list_empty(&sb->waiters_ready))
             continue;
+        if (sb->pooled && sb->ops->lives_elsewhere) /* its runtime knows whether it may come */
+            continue;
         if (sb->restored) {
             answer_waiters(sb);
             return;
@@ -118,6 +120,7 @@ static void on_tick(void *data)
     expire_execs(m);
     expire_overdue(m);
     sandbox_look_after_lost(m);
+    exec_look_after_streams(m);
     journal_retry_all(&m->options.journal);
     journal_look_for_room(&m->options.journal);
     exec_retry_rows(m);
@@ -158,6 +161,7 @@ void manager_free(struct manager *m)
     snapshots_free(m);
     recent_free(m->recent);
     pool_free(m->pool);
+    tombstones_free(m);
     free(m);
 }
 

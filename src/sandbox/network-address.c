@@ -30,9 +30,10 @@ static int check_lent(const char *text, struct error *err)
                 !l.rules[0].http && !l.rules[0].ask;
     rule_list_done(&l);
     return good ? 0
-                : error_unsupported(err, "allow",
-                                    "this sandbox has a network by address: what is added to it "
-                                    "is an address and a port");
+                : error_unsupported(
+                      err, "allow",
+                      "this sandbox has a network by address: only an address with a port can be "
+                      "added to it");
 }
 
 /* What is reached by address after a change. */
@@ -62,10 +63,15 @@ int address_change_check(const struct sandbox *sb, const struct network_change *
                          struct error *err)
 {
     int r = 0;
+    /* What is sent once more, after mas-net was away, is no other caller's change. */
     if (sb->addresses_changing)
-        return error_set(err, ERROR_CONFLICT, 0, "the network of sandbox %s is being changed",
-                         sb->id);
-    if (!sb->instance || !sb->ops->change_addresses)
+        return error_set(err, sb->addresses_unsent ? ERROR_UNAVAILABLE : ERROR_CONFLICT, 0,
+                         "the network of sandbox %s is being changed", sb->id);
+    if (!sb->ops->change_addresses)
+        return error_unsupported(
+            err, "network", "the networks of a sandbox of runtime '%s' are fixed when it is made",
+            sb->ops->name);
+    if (!sb->instance)
         return error_set(err, ERROR_CONFLICT, 0, "sandbox %s is not running", sb->id);
     for (char *const *text = sb->spec.network ? NULL : c->allow; r >= 0 && text && *text; text++)
         r = check_lent(*text, err);

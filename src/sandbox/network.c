@@ -169,9 +169,10 @@ char **exec_allowed_hosts(const struct sandbox *sb, const struct exec *e)
 int sandbox_check_own_proxy(const struct sandbox *sb, struct error *err)
 {
     if (spec_has_addresses(&sb->spec))
-        return error_set(err, ERROR_UNSUPPORTED, 0,
-                         "a network by address is that of all commands of its sandbox: none of "
-                         "them can have less of it");
+        return error_set(
+            err, ERROR_UNSUPPORTED, 0,
+            "a network by address is the same for all commands of its sandbox: one command cannot "
+            "have less of it");
     const struct runner *r = sandbox_runner(sb); /* of one that is lost nothing is known */
     if (r && sb->resumed && !(runner_features(r) & RUNNER_OWN_PROXY))
         return error_set(err, ERROR_UNSUPPORTED, 0,
@@ -204,16 +205,18 @@ static int check_bounds(const struct sandbox *sb, char *const *allow, struct err
     if (!sb->spec.network || !allow || !*allow)
         return 0;
     if (sb->restored && !sb->resumed)
-        return error_set(err, ERROR_CONFLICT, 0,
-                         "the runner of sandbox %s has not said yet which commands it has: the "
-                         "network is not widened before%s",
-                         sb->id, sb->paused ? ", and the sandbox has to be resumed for it" : "");
+        return error_set(
+            err, ERROR_CONFLICT, 0,
+            "the runner of sandbox %s has not yet reported its running commands: the network can "
+            "be widened after that%s",
+            sb->id, sb->paused ? ", for which the sandbox has to be resumed" : "");
     list_for_each(e, &sb->running, struct exec, phase_node) {
         if (e->bound && !gateway_hosts_cover(e->bound, allow))
-            return error_set(err, ERROR_CONFLICT, 0,
-                             "exec %s runs, whose policy has fewer hosts than that: the network of "
-                             "its sandbox is not widened beyond them before it has ended",
-                             e->id);
+            return error_set(
+                err, ERROR_CONFLICT, 0,
+                "exec %s is running with a policy that allows fewer hosts: the network of its "
+                "sandbox can be widened beyond them when it has ended",
+                e->id);
     }
     return 0;
 }
@@ -291,11 +294,21 @@ int sandbox_check_network(const struct sandbox *sb, const struct network_change 
     if (sb->state != SANDBOX_READY && sb->state != SANDBOX_CREATING)
         return sandbox_check_ready(sb, err);
     int r = addresses ? address_change_check(sb, c, err) : 0;
-    r = r < 0 ? r : interceptor_check_rules(sb, c->allow, err);
-    r = r < 0 ? r : interceptor_check_rules(sb, c->deny, err);
-    r = r < 0 ? r : check_bounds(sb, c->allow, err);
-    r = r < 0 ? r : check_dropped(sb, c, err);
-    return r < 0 ? r : check_gateway(sb, c, err);
+    if (r < 0)
+        return r;
+    r = interceptor_check_rules(sb, c->allow, err);
+    if (r < 0)
+        return r;
+    r = interceptor_check_rules(sb, c->deny, err);
+    if (r < 0)
+        return r;
+    r = check_bounds(sb, c->allow, err);
+    if (r < 0)
+        return r;
+    r = check_dropped(sb, c, err);
+    if (r < 0)
+        return r;
+    return check_gateway(sb, c, err);
 }
 
 bool sandbox_network_covers(const struct sandbox *sb, const char *rule)

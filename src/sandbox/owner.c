@@ -95,9 +95,10 @@ static int check_share(const struct manager *m, const char *name, const char *wh
 {
     if (!takes_reserve(m, name, max, all, own))
         return 0;
-    return error_set(err, ERROR_LIMIT, 0,
-                     "this %s has %zu %s, and what is left is for others (key_reserve_percent)",
-                     strpbrk(name, ".:") ? "address" : "key", own, what);
+    return error_set(
+        err, ERROR_LIMIT, 0,
+        "this %s has %zu %s, and the rest is reserved for others (key_reserve_percent)",
+        strpbrk(name, ".:") ? "address" : "key", own, what);
 }
 
 int owner_check_sandbox(const struct manager *m, const struct sandbox_maker *by, struct error *err)

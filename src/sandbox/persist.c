@@ -89,6 +89,8 @@ json_t *persist_spec_format(const struct spec *s)
         json_object_set_new(o, "workspace", format_volume(&s->workspace));
     if (s->cache.mode != VOLUME_EMPTY)
         json_object_set_new(o, "cache", format_volume(&s->cache));
+    if (s->stream_token[0])
+        json_object_set_new(o, "stream_token", json_string(s->stream_token));
     if (s->image)
         json_object_set_new(
             o, "image",
@@ -201,12 +203,25 @@ static int parse_volume(const json_t *obj, const char *key, struct volume *v, st
         return r;
     int m = volume_mode_parse(mode), a = volume_access_parse(access);
     if (m < 0 || a < 0 || strlen(class) >= sizeof(v->storage_class))
-        return error_set(err, ERROR_INTERNAL, 0, "a stored spec has a %s that is none", key);
+        return error_set(err, ERROR_INTERNAL, 0, "a stored spec has a '%s' that cannot be read",
+                         key);
     *v = (struct volume){.mode = (enum volume_mode)m,
                          .access = (enum volume_access)a,
                          .bytes = member_number(o, "bytes")};
     strcpy(v->storage_class, class);
     return 0;
+}
+
+/* One that is not whole would let a caller in that has only a part of it. */
+static int parse_stream(const json_t *obj, struct spec *s, struct error *err)
+{
+    const char *token = "";
+    int r = json_member_string(obj, "stream_token", &token, err);
+    if (r >= 0 && *token && strlen(token) != SPEC_TOKEN_SIZE - 1)
+        return error_set(err, ERROR_INTERNAL, 0, "a stored spec has a stream_token that is none");
+    if (r >= 0)
+        strcpy(s->stream_token, token);
+    return r;
 }
 
 int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
@@ -237,6 +252,9 @@ int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
     if (r < 0)
         return r;
     r = parse_volume(obj, "cache", &s.cache, err);
+    if (r < 0)
+        return r;
+    r = parse_stream(obj, &s, err);
     if (r < 0)
         return r;
     r = json_member_strv(obj, "cidrs", ARGV_MAX, &s.cidrs, err);
@@ -279,6 +297,8 @@ static void on_refused(void *data)
     r.on_durable(r.data, &err);
 }
 
+/* The answer comes in a later turn of the loop, as it would from the store: callers do not expect
+ * it from inside of their own call. */
 static void refuse_row(const struct manager *m, const char *id, store_done_fn on_durable,
                        void *data)
 {
@@ -349,6 +369,8 @@ static struct json_text format_exec(const struct exec *e, size_t max_argv, struc
     json_text_string(&t, "sandbox", e->sandbox->id);
     json_text_open(&t, "argv", '[');
     size_t used = 0;
+    /* A tag holds the beginning of a long argv, from which a control plane without a row learns
+     * what it was about; a row holds all of it. */
     for (char *const *a = e->argv; *a && used < max_argv; a++) {
         size_t len = strlen(*a);
         json_text_bytes(&t, NULL, *a, len);
@@ -378,6 +400,9 @@ static void put_list(struct json_text *t, const char *name, char *const *texts)
     json_text_close(t, ']');
 }
 
+/* The runner keeps the tag and says it again to a control plane that knows nothing of the
+ * command. The hosts are in it, because without them such a command would have its sandbox's
+ * whole network. */
 char *persist_exec_tag(const struct exec *e)
 {
     char *const none[] = {(char *)GATEWAY_HOST_NONE, NULL};
@@ -477,6 +502,8 @@ static void parse_result(const json_t *o, struct exec_result *r)
 {
     const char *error = json_string_value(json_object_get(o, "error"));
     uint64_t status = member_number(o, "status");
+    /* A row of a newer version may have a status that is not known here: that command did not
+     * succeed as far as this version can tell. */
     r->status = status < _EXEC_STATUS_MAX ? (enum exec_status)status : EXEC_FAILED;
     r->has_exit_code = json_is_true(json_object_get(o, "has_exit_code"));
     r->exit_code = (int)member_number(o, "exit_code");

@@ -76,7 +76,20 @@ static void on_refill(void *data)
     }
 }
 
-/* Only the change from one to the other is told: a pool that is used is never quite full. */
+bool pool_expect(struct pool *p)
+{
+    if (!p || p->closing || p->n_ready + p->n_creating >= pool_wanted(p))
+        return false;
+    p->n_creating++;
+    return true;
+}
+
+const struct spec *pool_spec(const struct pool *p)
+{
+    return p->options.spec;
+}
+
+/* Only the change from one to the other is announced: a pool in use is never quite full. */
 static void announce_pool(struct pool *p, enum event_type type)
 {
     char data[64];
@@ -138,9 +151,19 @@ static bool pool_member_fits(const struct sandbox *sb, const struct spec *want)
         memcmp(&have->limits, &want->limits, sizeof(have->limits)) != 0)
         return false;
     for (int w = 0; w < _WALL_MAX; w++)
-        if (want->asked[w] && !want->accept_weaker[w] && !sb->effective.by[w])
+        if ((want->asked[w] || have->accept_weaker[w]) && !want->accept_weaker[w] &&
+            !sb->effective.by[w])
             return false;
     return true;
+}
+
+/* One that has ended, or whose connection is lost, may be on its way out. */
+static struct sandbox *pool_find(struct pool *p, const struct spec *spec)
+{
+    list_for_each(sb, &p->ready, struct sandbox, pool_node)
+        if (sb->instance && !sb->lost_ms && pool_member_fits(sb, spec))
+            return sb;
+    return NULL;
 }
 
 struct sandbox *pool_claim(struct pool *p, const struct spec *spec)
@@ -149,10 +172,7 @@ struct sandbox *pool_claim(struct pool *p, const struct spec *spec)
         return NULL;
     advance_demand(p);
     p->demand[p->demand_second % DEMAND_SLOTS]++;
-    struct sandbox *sb =
-        list_empty(&p->ready) ? NULL : container_of(p->ready.next, struct sandbox, pool_node);
-    if (sb && !pool_member_fits(sb, spec))
-        sb = NULL;
+    struct sandbox *sb = pool_find(p, spec);
     if (sb) {
         list_remove(&sb->pool_node);
         p->n_ready--;
@@ -206,5 +226,6 @@ struct pool_counts pool_counts(const struct pool *p)
         return c;
     c = p->counts;
     c.ready = p->n_ready;
+    c.creating = p->n_creating;
     return c;
 }

@@ -5,7 +5,11 @@
  * A pooled sandbox is READY, hidden and has run nothing. A create whose spec differs from it in
  * anything that cannot be applied afterwards (runtime, limits, mounts, workdir, or an asked-for
  * wall that the pooled one lacks) is made fresh. Refilling happens one at a time, in the
- * background. */
+ * background: one that the runtime keeps although it does not start holds it up.
+ *
+ * Where a runtime's sandboxes live elsewhere, members outlive the control plane, and a claim is the
+ * runtime's to grant (runtime_ops.claim): the next control plane finds what this one has given
+ * away. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,7 +33,7 @@ struct pool_options {
 };
 
 struct pool_counts {
-    uint64_t ready, hits, misses;
+    uint64_t ready, creating, hits, misses;
 };
 
 /* NULL when the options ask for none. */
@@ -39,6 +43,10 @@ void pool_free(struct pool *p);
 /* A pooled sandbox that fits, no longer the pool's; or NULL. Counts as a creation. */
 struct sandbox *pool_claim(struct pool *p, const struct spec *spec);
 struct pool_counts pool_counts(const struct pool *p); /* p may be NULL */
+
+/* Whether one more is wanted, which counts as being made from now on; and the spec of all. */
+bool pool_expect(struct pool *p); /* p may be NULL */
+const struct spec *pool_spec(const struct pool *p);
 
 /* sandbox.c tells how a pooled one fares. */
 void pool_on_ready(struct pool *p, struct sandbox *sb);

@@ -2,13 +2,13 @@
 /* A TCP connection to a port on a sandbox's loopback, made by its runner and carried by a stream of
  * the runner protocol.
  *
- * What is written waits here only while the runner's window is full, and what comes is held back by
- * the reader: bytes that port_stream_consumed() was not told of count against the window of the
- * server inside. Neither the runner nor the server is trusted: a runner that breaks the protocol is
- * a dead sandbox, and a server can only send bytes.
+ * What is written waits here only while the runner's window is full, and what comes is held
+ * back by the reader: bytes that were not reported to port_stream_consumed() count against the
+ * window of the server inside. Neither the runner nor the server is trusted: a runner that
+ * breaks the protocol is a dead sandbox, and a server can only send bytes.
  *
- * Events come from the loop, never from inside a function of this header. on_closed comes once and
- * last, unless port_stream_close() was called before; the stream is gone with either. */
+ * Events come from the loop, never from inside a function of this header. on_closed comes once
+ * and last, unless port_stream_close() was called before; the stream is gone with either. */
 #pragma once
 
 #include <stdbool.h>

@@ -44,7 +44,7 @@ static int check_allowed(struct manager *m, const struct sandbox_remains *r,
                          const struct sandbox_row *row, struct error *err)
 {
     if (r->is_owner_known && !r->is_owner_known(r->data, row->owner))
-        return error_set(err, ERROR_INVALID, 0, "its owner is no key of this daemon, '%.40s'",
+        return error_set(err, ERROR_INVALID, 0, "its owner, '%.40s', is not a key of this daemon",
                          row->owner);
     return sandbox_check_spec(m, runtime_find(row->spec.runtime), &row->spec, row->owner, err);
 }
@@ -75,7 +75,10 @@ int manager_rebuild(struct manager *m, const struct sandbox_remains *r, struct e
     if (!o || sandbox_row_parse(o, id, &row, err) < 0)
         return -1;
     int known = check_remains(r, id, &row, err);
-    known = known < 0 ? known : check_known(m, id, &row, err);
+    if (known >= 0 && tombstone_find(m, row.generation))
+        known = 0;
+    else
+        known = known < 0 ? known : check_known(m, id, &row, err);
     if (known > 0 && check_allowed(m, r, &row, err) < 0)
         known = -1;
     if (known > 0) {

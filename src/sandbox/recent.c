@@ -89,7 +89,7 @@ static int map_part(const struct part *p, char **ret, struct error *err)
         return 0;
     void *data = mmap(NULL, p->size, PROT_READ, MAP_PRIVATE, p->fd, 0);
     if (data == MAP_FAILED)
-        return error_set(err, ERROR_UNAVAILABLE, errno, "read what was left of recent commands");
+        return error_set(err, ERROR_UNAVAILABLE, errno, "read the log of recent commands");
     *ret = data;
     return 0;
 }

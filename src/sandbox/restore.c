@@ -4,6 +4,7 @@
  *
  *   row, alive      adopted: a fresh runner connection; its execs go on from their journals
  *   row, not alive  CRASHED, with every exec that was running ended as sandbox_crash
+ *   row, tombstone  its row goes: it was to be removed
  *   alive, no row   killed: a one-shot whose client went with the old control plane, or an answer
  *                   that was never given
  */
@@ -39,8 +40,11 @@ struct restoring {
     struct list kept; /* oldest first */
     struct map *kept_by_id;
     size_t adopted, lost, execs;
-    char **orphans; /* keys of exec rows without a sandbox */
-    size_t n_orphans;
+    struct gone_rows {
+        char **keys;
+        size_t n;
+    } orphans,  /* execs without a sandbox */
+        buried; /* sandboxes with a tombstone */
 };
 
 /* --- sandboxes */
@@ -69,6 +73,12 @@ int sandbox_row_parse(const json_t *o, const char *key, struct sandbox_row *ret,
     return r < 0 ? r : 0;
 }
 
+static void gone_rows_add(struct gone_rows *rows, const char *key)
+{
+    rows->keys = xrealloc(rows->keys, (rows->n + 1) * sizeof(char *));
+    rows->keys[rows->n++] = xstrdup(key);
+}
+
 /* What is taken out of `alive` here is adopted; kill_strangers() ends the rest. So a row that
  * cannot be read costs its sandbox: to adopt it without its owner or policy would open it to every
  * caller. */
@@ -80,6 +90,12 @@ static void restore_sandbox(void *data, const char *key, const char *body, size_
     _cleanup_json_ json_t *o = json_parse_object(body, len, &err);
     if (!o || sandbox_row_parse(o, key, &row, &err) < 0) {
         log_error("stored sandbox cannot be read id=%s: %s", key, err.message);
+        return;
+    }
+    if (tombstone_find(r->manager, row.generation)) {
+        gone_rows_add(&r->buried, key);
+        sandbox_policy_free(row.policy);
+        spec_done(&row.spec);
         return;
     }
     _cleanup_free_ struct warden_alive *alive = map_remove(r->alive, row.runtime_id);
@@ -176,8 +192,7 @@ static void restore_exec(void *data, const char *key, const char *body, size_t l
         return;
     }
     log_warn("stored exec has no sandbox any more id=%s", key);
-    r->orphans = xrealloc(r->orphans, (r->n_orphans + 1) * sizeof(char *));
-    r->orphans[r->n_orphans++] = xstrdup(key);
+    gone_rows_add(&r->orphans, key);
 }
 
 /* --- execs that callers have seen and that are perhaps not in the database */
@@ -214,7 +229,9 @@ static void restore_kept(struct restoring *r)
         free(k);
     }
     if (r->execs > rows)
-        log_info("commands that callers have seen and the database lacked: %zu", r->execs - rows);
+        log_info("%zu commands were restored from the log of recent commands, because the database "
+                 "lacked them",
+                 r->execs - rows);
 }
 
 static int load_execs(struct restoring *r, struct error *err)
@@ -268,13 +285,13 @@ static void kill_strangers(struct restoring *r)
     }
 }
 
-static void remove_orphans(struct restoring *r)
+static void gone_rows_remove(struct manager *m, enum store_table table, struct gone_rows *rows)
 {
-    for (size_t i = 0; i < r->n_orphans; i++) {
-        store_delete(r->manager->options.store, STORE_EXEC, r->orphans[i], NULL, NULL);
-        free(r->orphans[i]);
+    for (size_t i = 0; i < rows->n; i++) {
+        store_delete(m->options.store, table, rows->keys[i], NULL, NULL);
+        free(rows->keys[i]);
     }
-    free(r->orphans);
+    free(rows->keys);
 }
 
 static int compare_forget(const void *a, const void *b)
@@ -319,7 +336,9 @@ int manager_restore(struct manager *m, struct map *alive, struct error *err)
     struct restoring r = {.manager = m, .alive = alive};
     int e = 0;
     if (m->options.store) {
-        e = store_load(m->options.store, STORE_SANDBOX, restore_sandbox, &r, err);
+        e = tombstones_load(m, err);
+        if (e >= 0)
+            e = store_load(m->options.store, STORE_SANDBOX, restore_sandbox, &r, err);
         if (e >= 0)
             e = load_execs(&r, err);
         if (e < 0)
@@ -328,7 +347,8 @@ int manager_restore(struct manager *m, struct map *alive, struct error *err)
         if (e < 0)
             return e;
         fault_point("restore.rows-read");
-        remove_orphans(&r);
+        gone_rows_remove(m, STORE_EXEC, &r.orphans);
+        gone_rows_remove(m, STORE_SANDBOX, &r.buried);
         sort_finished(m);
         fail_lost(m);
         journal_sweep(&m->options.journal, keep_journal, m);

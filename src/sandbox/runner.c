@@ -77,6 +77,11 @@ static void on_closed(uv_handle_t *h)
     free(r);
 }
 
+void runner_rebind(struct runner *r, void *data)
+{
+    r->data = data;
+}
+
 void runner_close(struct runner *r)
 {
     if (!r || r->closing)

@@ -39,6 +39,8 @@ struct runner_events {
  * attempt counts the connections of this generation to one runner, from 0. */
 struct runner *runner_new(uv_loop_t *loop, int fd, uint64_t generation, uint32_t attempt,
                           const struct runner_events *events, void *data);
+/* From now on its events come with this data. */
+void runner_rebind(struct runner *r, void *data);
 void runner_close(struct runner *r); /* NULL is fine; no event comes afterwards */
 /* What it can do (enum runner_features); 0 until on_resumed. */
 uint32_t runner_features(const struct runner *r);

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "gateway/gateway-client.h"
 #include "runtime/warden-client.h"
@@ -15,6 +17,7 @@
 #include "sandbox/owner.h"
 
 #define RANDOM_ID_LEN 12
+#define CLAIMS_MAX    8 /* that one create tries */
 
 static int check_name(struct manager *m, const char *id, const char *key, struct error *err)
 {
@@ -94,11 +97,20 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec,
     return sb;
 }
 
+/* A helper of one call has no other to share its output with. */
+static void set_stream(struct sandbox *sb)
+{
+    const struct manager_config *c = &sb->manager->options.config;
+    if (c->streams && sb->ops->has_streams && (!sb->hidden || sb->pooled))
+        random_id(sb->spec.stream_token, SPEC_TOKEN_SIZE - 1);
+}
+
 static int launch_sandbox(struct sandbox *sb, struct error *err);
 
 static int start_sandbox(struct sandbox *sb, struct error *err)
 {
     struct manager *m = sb->manager;
+    set_stream(sb);
     sandbox_enter_tables(m, sb);
     fault_point("create.before-row");
     sandbox_write_row(sb);
@@ -119,11 +131,20 @@ void sandbox_start_intercepted(struct sandbox *sb, const struct error *err)
         launch_sandbox(sb, &why);
 }
 
+static void sandbox_await_removal(struct sandbox *sb)
+{
+    if (!sb->instance || !sb->ops->lives_elsewhere)
+        return;
+    sb->remains = sb->awaits_removal = true;
+    sandbox_ref(sb);
+}
+
 static int launch_sandbox(struct sandbox *sb, struct error *err)
 {
     struct manager *m = sb->manager;
     sb->instance = sb->ops->start(sb->ops, m->options.host, sb->runtime_id, &sb->spec,
                                   &sandbox_runtime_events, sb, err);
+    sandbox_await_removal(sb);
     fault_point("create.plan-sent");
     if (sb->instance)
         return 0;
@@ -153,11 +174,35 @@ struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec
     return start_sandbox(sb, err) < 0 ? NULL : sb;
 }
 
+int manager_adopt_member(struct manager *m, const char *runtime_id)
+{
+    struct sandbox_maker none = {.key = "", .address = ""};
+    struct error err = {0};
+    /* The token of a pod's stream container went with the control plane that made it. */
+    if (m->options.config.streams || map_find(m->by_id, runtime_id) || !pool_expect(m->pool))
+        return 0;
+    struct sandbox *sb = sandbox_new(m, pool_spec(m->pool), &none, runtime_id);
+    sb->ops = runtime_find(sb->spec.runtime);
+    sb->hidden = sb->pooled = true;
+    sandbox_enter_tables(m, sb);
+    if (sb->ops && sb->ops->adopt)
+        sb->instance = sb->ops->adopt(sb->ops, m->options.host, sb->runtime_id, &sb->spec,
+                                      &sandbox_runtime_events, sb, &err);
+    if (!sb->instance) {
+        sandbox_start_failed(sb, &err);
+        return 0;
+    }
+    sandbox_await_removal(sb);
+    return 1;
+}
+
 /* A pooled sandbox becomes a caller's: a name, an owner and an environment of its own. */
 static void give_away(struct sandbox *sb, const struct spec *spec, const struct sandbox_maker *by,
                       const char *id)
 {
     struct manager *m = sb->manager;
+    char token[SPEC_TOKEN_SIZE];
+    memcpy(token, sb->spec.stream_token, sizeof(token));
     map_remove(m->by_id, sb->id);
     list_remove(&sb->node);
     owner_leave(sb);
@@ -167,19 +212,124 @@ static void give_away(struct sandbox *sb, const struct spec *spec, const struct 
     set_maker(sb, by);
     spec_done(&sb->spec);
     spec_copy(&sb->spec, spec);
+    memcpy(sb->spec.stream_token, token, sizeof(token)); /* its pod's */
     sb->pooled = false;
     sb->state = SANDBOX_CREATING;
     sb->created_ns = clock_real_ns();
     sb->created_ms = clock_mono_ms();
 }
 
-static struct sandbox *sandbox_claim_pooled(struct manager *m, const struct spec *spec,
-                                            const struct sandbox_maker *by, const char *id)
+/* Where what the runtime calls a sandbox is seen by callers, as a namespace is, it is the id: one
+ * that was made ahead has its own, and a caller's own name needs a fresh one. What would refuse a
+ * fresh one by now, as a wall that is not proven any more, keeps those made ahead from callers,
+ * too. */
+static struct sandbox *sandbox_claim_pooled(struct manager *m, const struct runtime_ops *ops,
+                                            const struct spec *spec, const struct sandbox_maker *by,
+                                            const char *id, bool named)
 {
+    char own[PLAN_ID_SIZE];
+    struct error err = {0};
+    if (ops->claim && (named || ops->check(ops, m->options.host, spec, &err) < 0))
+        return NULL;
     struct sandbox *sb = pool_claim(m->pool, spec);
-    if (sb)
-        give_away(sb, spec, by, id);
+    if (!sb)
+        return NULL;
+    memcpy(own, sb->id, sizeof(own));
+    give_away(sb, spec, by, ops->claim ? own : id);
     return sb;
+}
+
+static void on_sandbox_claimed(void *data, const struct error *err);
+
+/* READY waits for the runtime's word. */
+static void sandbox_send_claim(struct sandbox *sb)
+{
+    struct error err = {0};
+    if (!sb->ops->claim || !sb->instance)
+        return;
+    sb->claiming = true;
+    if (sb->ops->claim(sb->instance, on_sandbox_claimed, sb, &err) < 0) {
+        sb->claiming = false;
+        sandbox_fail_creating(sb, &err);
+    }
+}
+
+/* What the runtime has of a member, which has run nothing, becomes that of a sandbox which lacks
+ * it; the rest of the member goes. */
+static void sandbox_take_member(struct sandbox *sb, struct sandbox *member)
+{
+    sb->instance = steal_ptr(member->instance);
+    sb->runner = steal_ptr(member->runner);
+    sb->ops->rebind(sb->instance, sb);
+    runner_rebind(sb->runner, sb);
+    sb->effective = member->effective;
+    sb->turn = member->turn;
+    sb->streams = member->streams;
+    sb->next_request = member->next_request;
+    sb->started = true;
+    sb->resumed = member->resumed;
+    memcpy(sb->runtime_id, member->runtime_id, sizeof(sb->runtime_id));
+    memcpy(sb->spec.stream_token, member->spec.stream_token, sizeof(sb->spec.stream_token));
+    sandbox_await_removal(sb);
+    member->remains = member->awaits_removal = false;
+    sandbox_unref(member); /* of the removal */
+    sandbox_delete(member, NULL);
+    sandbox_unref(member); /* of the runtime */
+}
+
+/* The next one of the pool; false where none can be had at once. */
+static bool sandbox_claim_next(struct sandbox *sb)
+{
+    struct sandbox *member =
+        ++sb->n_claims < CLAIMS_MAX ? pool_claim(sb->manager->pool, &sb->spec) : NULL;
+    if (!member)
+        return false;
+    member->pooled = false; /* the pool does not count it any more */
+    if (!member->instance || !sandbox_runner(member)) {
+        sandbox_delete(member, NULL);
+        return false;
+    }
+    sandbox_take_member(sb, member);
+    sandbox_write_row(sb);
+    sandbox_send_claim(sb);
+    return true;
+}
+
+/* What was claimed is another's: the next one is tried. Where there is none, one is made, under a
+ * name that no other has. */
+static void sandbox_claim_lost(struct sandbox *sb, const struct error *err)
+{
+    struct error why = {0};
+    log_info("a sandbox that was made ahead is another's by now id=%s: %s", sb->id, err->message);
+    runner_close(steal_ptr(sb->runner));
+    sandbox_forget_lost(sb);
+    sb->instance = NULL;
+    sb->started = sb->runner_ended = sb->resumed = false;
+    if (sb->buried) {      /* the create has failed meanwhile */
+        sandbox_unref(sb); /* the runtime's */
+        return;
+    }
+    if (err->code != ERROR_FORBIDDEN && sandbox_claim_next(sb)) /* else each is refused */
+        return;
+    snprintf(sb->runtime_id, sizeof(sb->runtime_id), "sbx-");
+    random_id(sb->runtime_id + 4, RANDOM_ID_LEN);
+    if (sb->spec.stream_token[0]) /* the one before is that of another's pod */
+        random_id(sb->spec.stream_token, SPEC_TOKEN_SIZE - 1);
+    sandbox_write_row(sb);
+    launch_sandbox(sb, &why);
+}
+
+static void on_sandbox_claimed(void *data, const struct error *err)
+{
+    struct sandbox *sb = data;
+    sb->claiming = false;
+    if (err && (err->code == ERROR_CONFLICT || err->code == ERROR_NOT_FOUND ||
+                err->code == ERROR_FORBIDDEN))
+        sandbox_claim_lost(sb, err);
+    else if (err)
+        sandbox_fail_creating(sb, err);
+    else
+        sandbox_ready_when_settled(sb);
 }
 
 static int check_network(const struct runtime_ops *ops, const struct spec *spec,
@@ -193,7 +343,7 @@ static int check_network(const struct runtime_ops *ops, const struct spec *spec,
         return error_unsupported(
             err, "network.cidrs",
             "sandboxes of runtime '%s' cannot have a network by address: those of 'local', "
-            "'crun', 'runc', 'gvisor', 'podman', 'docker' and 'microvm' can",
+            "'crun', 'runc', 'gvisor', 'podman', 'docker', 'microvm' and 'kube' can",
             ops->name);
     if (spec_has_network(spec) && !by->network_admitted)
         return error_set(err, ERROR_INTERNAL, 0,
@@ -208,10 +358,15 @@ int sandbox_check_spec(struct manager *m, const struct runtime_ops *ops, const s
     _cleanup_strv_ char **hosts = NULL;
     struct error why = {0};
     int r = check_network(ops, spec, &by, err);
-    r = r < 0 ? r : interceptor_check(m, ops, spec, owner, &hosts, err);
-    if (r < 0 || !ops->check || ops->check(ops, m->options.host, spec, &why) >= 0 ||
+    if (r < 0)
+        return r;
+    r = interceptor_check(m, ops, spec, owner, &hosts, err);
+    if (r < 0)
+        return r;
+    /* A runtime that is not there now may be there when the sandbox is made. */
+    if (!ops->check || ops->check(ops, m->options.host, spec, &why) >= 0 ||
         why.code == ERROR_UNAVAILABLE)
-        return r < 0 ? r : 0;
+        return 0;
     return error_set(err, why.code, 0, "%s", why.message);
 }
 
@@ -235,26 +390,26 @@ static struct sandbox *sandbox_make(struct manager *m, const struct spec *spec,
             spec->runtime);
         return NULL;
     }
-    struct sandbox *pooled = NULL;
     _cleanup_strv_ char **intercepted = NULL;
-    int r = check_network(ops, spec, by, err);
-    r = r < 0 ? r : interceptor_check(m, ops, spec, by->key, &intercepted, err);
+    if (check_network(ops, spec, by, err) < 0 ||
+        interceptor_check(m, ops, spec, by->key, &intercepted, err) < 0)
+        return NULL;
     const struct gateway_rules rules = {.hosts = spec->hosts,
                                         .denied = spec->denied_hosts,
                                         .intercepted = intercepted,
                                         .proxy = true};
-    if (r >= 0 && spec->network)
-        r = network_check_room(m, by->key, spec, &rules, err);
-    r = r < 0 ? r : check_name(m, id, key, err);
-    if (r >= 0 && (name || alias))
-        r = check_word(m, by->key, alias ? alias : id, err);
-    if (r >= 0)
-        r = owner_check_sandbox(m, by, err);
-    if (r >= 0)
-        pooled = sandbox_claim_pooled(m, spec, by, id);
-    if (r >= 0 && !pooled)
-        r = check_admission(m, id, key, err);
-    if (r < 0)
+    if (spec->network && network_check_room(m, by->key, spec, &rules, err) < 0)
+        return NULL;
+    if (check_name(m, id, key, err) < 0)
+        return NULL;
+    if ((name || alias) && check_word(m, by->key, alias ? alias : id, err) < 0)
+        return NULL;
+    if (owner_check_sandbox(m, by, err) < 0)
+        return NULL;
+    /* The pool comes last: what it gives out is given out once, so nothing may refuse after it. One
+     * of its sandboxes is counted already, and only a fresh one needs room. */
+    struct sandbox *pooled = sandbox_claim_pooled(m, ops, spec, by, id, name != NULL);
+    if (!pooled && check_admission(m, id, key, err) < 0)
         return NULL;
     struct sandbox *sb = pooled ? pooled : sandbox_new(m, spec, by, id);
     sb->ops = ops;
@@ -268,6 +423,7 @@ static struct sandbox *sandbox_make(struct manager *m, const struct spec *spec,
         return start_sandbox(sb, err) < 0 ? NULL : sb;
     sandbox_enter_tables(m, sb);
     sandbox_write_row(sb);
+    sandbox_send_claim(sb);
     sandbox_ready_when_settled(sb);
     return sb;
 }
@@ -312,7 +468,9 @@ struct sandbox *sandbox_restore(struct manager *m, const char *id, struct sandbo
     if (may_live && sb->ops && sb->ops->adopt)
         sb->instance = sb->ops->adopt(sb->ops, m->options.host, sb->runtime_id, &row->spec,
                                       &sandbox_runtime_events, sb, &err);
+    sandbox_await_removal(sb);
     if (!sb->instance) {
+        sb->remains = sb->ops && sb->ops->lives_elsewhere; /* it was not looked for */
         sandbox_set_failure(sb, row->failure ? row->failure : "the daemon ended and took it along");
         sb->state = SANDBOX_CRASHED;
         m->counts.creating--;

@@ -44,6 +44,8 @@ void sandbox_waiter_cancel(struct sandbox_waiter *w)
         list_remove(&w->node);
 }
 
+/* Each is taken out before it is called: it may free itself, or cancel others that are still in the
+ * list. */
 void sandbox_wake(struct list *waiters, struct sandbox *sb, const struct error *err)
 {
     while (!list_empty(waiters)) {
@@ -84,6 +86,7 @@ int sandbox_check_ready(const struct sandbox *sb, struct error *err)
 
 /* --- tables */
 
+/* A newline is in no id of a key, so that no alias can be made to look like another owner's. */
 char *sandbox_alias_key(const char *owner, const char *alias)
 {
     return xasprintf("%s\n%s", owner, alias);

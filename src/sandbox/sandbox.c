@@ -218,6 +218,8 @@ void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
         sb->manager->counts.creating--;
     sandbox_ref(sb);
     sb->state = SANDBOX_STOPPING;
+    if (sandbox_needs_tombstone(sb))
+        sandbox_bury(sb, NULL, NULL);
     sandbox_keep_actor(sb);
     fault_point("delete.begin");
     list_remove(&sb->idle_node);
@@ -241,8 +243,22 @@ void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
 
 /* --- the start of a sandbox */
 
-/* A sandbox that was never READY leaves nothing behind. One of an earlier control plane that could
- * not be adopted stays as CRASHED: its callers know it, and have to learn what became of it. */
+static void on_failure_buried(void *data, const struct error *err)
+{
+    struct sandbox *sb = data;
+    struct error copy = sb->failure;
+    if (err)
+        log_error("a failed create is not on record id=%s: %s", sb->id, err->message);
+    sandbox_wake(&sb->waiters_ready, sb, &copy);
+    fault_point("create.refused");
+    sandbox_gone(sb);
+    sandbox_unref(sb);
+}
+
+/* A sandbox that was never READY leaves nothing behind, and what its runtime still has elsewhere
+ * must not become one after the create was answered with an error. One of an earlier control plane
+ * that could not be adopted stays as CRASHED: its callers know it, and have to learn what became of
+ * it. */
 void sandbox_start_failed(struct sandbox *sb, const struct error *err)
 {
     struct error copy = *err;
@@ -264,13 +280,18 @@ void sandbox_start_failed(struct sandbox *sb, const struct error *err)
     if (sb->state == SANDBOX_CREATING) {
         sb->manager->counts.creating--;
         sb->state = SANDBOX_STOPPING;
+        if (sandbox_needs_tombstone(sb)) {
+            sb->failure = copy;
+            sandbox_bury(sb, on_failure_buried, sb);
+            return;
+        }
         sandbox_wake(&sb->waiters_ready, sb, &copy);
     }
     sandbox_gone(sb);
     sandbox_unref(sb);
 }
 
-void sandbox_fail_creating(struct sandbox *sb, const struct error *err)
+static void end_creating(struct sandbox *sb, const struct error *err)
 {
     sandbox_ref(sb);
     sandbox_wake(&sb->waiters_ready, sb, err);
@@ -278,12 +299,34 @@ void sandbox_fail_creating(struct sandbox *sb, const struct error *err)
     sandbox_unref(sb);
 }
 
+static void on_creating_buried(void *data, const struct error *err)
+{
+    struct sandbox *sb = data;
+    struct error copy = sb->failure;
+    if (err)
+        log_error("a failed create is not on record id=%s: %s", sb->id, err->message);
+    end_creating(sb, &copy);
+    fault_point("create.refused");
+    sandbox_unref(sb);
+}
+
+void sandbox_fail_creating(struct sandbox *sb, const struct error *err)
+{
+    if (sandbox_needs_tombstone(sb)) {
+        sb->failure = *err;
+        sandbox_bury(sandbox_ref(sb), on_creating_buried, sb);
+    } else if (!sb->buried) { /* else it is on its way */
+        end_creating(sb, err);
+    }
+}
+
 /* READY needs both: a runner that answers, and a row that outlives us. */
 void sandbox_ready_when_settled(struct sandbox *sb)
 {
     struct manager *m = sb->manager;
     struct error err = {0};
-    if (sb->state != SANDBOX_CREATING || !sb->started || sb->rows_pending)
+    if (sb->state != SANDBOX_CREATING || !sb->started || sb->rows_pending || sb->buried ||
+        sb->claiming)
         return;
     if (sb->runner_ended || !sb->instance) {
         error_set(&err, ERROR_CRASH, 0, "sandbox %s died while it was created", sb->id);
@@ -351,7 +394,7 @@ static void on_runtime_started(void *data, int runner_fd, const struct effective
     struct manager *m = sb->manager;
     sb->effective = *effective;
     sb->started = true;
-    if (sb->restored && effective->network_by_address)
+    if (sb->restored && effective->network_by_address && sb->ops->change_addresses)
         sandbox_send_addresses(sb);
     if (sb->spec.intercept && !sb->interceptor)
         interceptor_new(sb);
@@ -382,4 +425,5 @@ const struct runtime_events sandbox_runtime_events = {
     .on_started = on_runtime_started,
     .on_reconnected = sandbox_take_connection,
     .on_exited = on_runtime_exited,
+    .on_removed = sandbox_on_removed,
 };

@@ -71,6 +71,7 @@ struct manager_config {
     uint32_t drain_grace_ms, kill_grace_ms;
     uint32_t network_records_per_minute; /* of one sandbox's proxy, one by one */
     size_t max_snapshots;                /* of one owner */
+    bool streams; /* output is brought by a container beside it, where the runtime has such */
 };
 
 typedef void (*ask_network_fn)(void *data, const struct error *err);
@@ -88,7 +89,7 @@ struct manager_options {
     struct manager_secrets secrets;
     uv_loop_t *loop;
     struct store *store;          /* NULL: nothing survives */
-    struct event_journal *events; /* changes are told there; NULL: nowhere */
+    struct event_journal *events; /* changes are announced there; NULL: they are not */
     /* Optional. Every exec with a call (exec_spec.call), before any waiter hears of it. */
     void (*on_exec)(void *data, struct exec *e, enum exec_event event);
     void *on_exec_data;
@@ -100,8 +101,8 @@ struct manager_options {
     bool (*is_call_of)(void *data, const char *call, const struct sandbox *sb);
     /* Optional, each with on_record_data. A lasting sandbox is READY, CRASHED or GONE. */
     void (*on_sandbox)(void *data, struct sandbox *sb);
-    /* A connection that the command of `call` asked the gateway for, what it was told, and the rule
-     * that decided ("": none). */
+    /* A connection that the command of `call` asked the gateway for, what the gateway answered,
+     * and the rule that decided ("": none). */
     void (*on_connection)(void *data, struct sandbox *sb, const char *call, const char *asked,
                           const char *told, const char *rule);
     /* Connections of a sandbox's proxy that were over network_records_per_minute. */
@@ -148,9 +149,9 @@ void manager_free(struct manager *m);
  * warden_alive by id) is used up. */
 int manager_restore(struct manager *m, struct map *alive, struct error *err);
 /* Makes a sandbox known again that only its runtime still has, from what persist_sandbox_text()
- * said of it. Positive: it is being adopted. 0: this very sandbox is known as ended. Negative: what
- * is said of it cannot be believed, is what a create would be refused for, or another sandbox has
- * its name. */
+ * said of it. Positive: it is being adopted. 0: this very sandbox is known as ended, or was
+ * to be removed. Negative: what is said of it cannot be believed, is what a create would be refused
+ * for, or another sandbox has its name. */
 struct sandbox_remains {
     const char *runtime_id, *record;
     size_t len;
@@ -161,6 +162,11 @@ struct sandbox_remains {
     void *data;
 };
 int manager_rebuild(struct manager *m, const struct sandbox_remains *r, struct error *err);
+/* A pod that was made ahead for this pool and has no caller: it is one of the pool's again. 0: the
+ * pool has enough. */
+int manager_adopt_member(struct manager *m, const char *runtime_id);
+/* All that the runtime has was looked at, and nothing of it was left unread. */
+void manager_rebuilt(struct manager *m);
 /* Whether a runner has yet to say which commands it remembers: until then some are not found. */
 bool manager_is_resuming(const struct manager *m);
 /* Whether an exec of that call (exec_spec.call) is running. */
@@ -219,6 +225,14 @@ bool sandbox_is_paused(const struct sandbox *sb);
 /* The one lookup of a name that came from a caller: lasting sandboxes of that owner ("": of all),
  * never a hidden or a pooled one. NULL: there is none. */
 struct sandbox *sandbox_find(struct manager *m, const char *owner, const char *id_or_alias);
+/* The one whose stream container shows this token; name is its id, or what its runtime calls it, or
+ * NULL for any. NULL: there is none. How much of a wrong token is right does not show in the time.
+ */
+struct sandbox *sandbox_find_streamed(struct manager *m, const char *name, const char *token);
+/* Whether such a container brings the output of its commands. */
+bool sandbox_is_streamed(const struct sandbox *sb);
+/* Its runner has said which commands it knows. */
+bool sandbox_is_reached(const struct sandbox *sb);
 struct sandbox *sandbox_ref(struct sandbox *sb);
 void sandbox_unref(struct sandbox *sb);
 /* READY, or an error that says why not. */

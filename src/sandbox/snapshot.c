@@ -2,6 +2,7 @@
 /* See snapshot.h. fork.c makes copies. */
 #include "sandbox/snapshot.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,18 +154,17 @@ static int read_row(const json_t *o, struct snapshot *k, struct error *err)
 {
     const char *owner = NULL, *name = NULL, *sandbox = NULL, *runtime = NULL, *image = NULL;
     int64_t bytes = 0;
-    int r = json_member_string(o, "owner", &owner, err);
-    r = r < 0 ? r : json_member_string(o, "name", &name, err);
-    r = r < 0 ? r : json_member_string(o, "sandbox", &sandbox, err);
-    r = r < 0 ? r : json_member_string(o, "runtime", &runtime, err);
-    r = r < 0 ? r : json_member_string(o, "image", &image, err);
-    r = r < 0 ? r : json_member_int(o, "bytes", 0, INT64_MAX, &bytes, err);
-    r = r < 0 ? r : json_member_int(o, "created_ns", 0, INT64_MAX, &k->created_ns, err);
-    if (r < 0)
-        return r;
+    if (json_member_string(o, "owner", &owner, err) < 0 ||
+        json_member_string(o, "name", &name, err) < 0 ||
+        json_member_string(o, "sandbox", &sandbox, err) < 0 ||
+        json_member_string(o, "runtime", &runtime, err) < 0 ||
+        json_member_string(o, "image", &image, err) < 0 ||
+        json_member_int(o, "bytes", 0, INT64_MAX, &bytes, err) < 0 ||
+        json_member_int(o, "created_ns", 0, INT64_MAX, &k->created_ns, err) < 0)
+        return -EINVAL;
     k->ops = runtime ? runtime_find(runtime) : NULL;
     if (!owner || !sandbox || !k->ops || !k->ops->drop)
-        return error_set(err, ERROR_INTERNAL, 0, "it is of no runtime that keeps snapshots");
+        return error_set(err, ERROR_INTERNAL, 0, "its runtime does not keep snapshots");
     k->owner = xstrdup(owner);
     k->name = name ? xstrdup(name) : NULL;
     k->sandbox = xstrdup(sandbox);
@@ -200,7 +200,7 @@ static void restore_snapshot(void *data, const char *key, const char *body, size
     snapshot_free(k);
 }
 
-/* What an earlier control plane began and did not finish is nobody's. */
+/* Files of a snapshot that an earlier control plane began and did not finish belong to no row. */
 int snapshots_restore(struct manager *m, struct error *err)
 {
     int r = store_load(m->options.store, STORE_SNAPSHOT, restore_snapshot, m, err);
@@ -234,7 +234,9 @@ int sandbox_check_keepable(const struct sandbox *sb, struct error *err)
 int sandbox_check_snapshots(const struct sandbox *sb, struct error *err)
 {
     int r = sandbox_check_keepable(sb, err);
-    r = r < 0 ? r : sandbox_check_ready(sb, err);
+    if (r < 0)
+        return r;
+    r = sandbox_check_ready(sb, err);
     if (r < 0)
         return r;
     if (!sb->instance || sb->pausing)

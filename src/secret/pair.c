@@ -165,6 +165,7 @@ static bool is_below(const char *host, const char *domain)
     return len > own + 1 && host[len - own - 1] == '.' && strcmp(host + len - own, domain) == 0;
 }
 
+/* The port counts as well: another server on the same host may belong to another user of it. */
 static bool host_matches(const struct pair_host *h, const char *host, uint16_t port)
 {
     return port == h->port && (h->below ? is_below(host, h->name) : strcmp(h->name, host) == 0);
@@ -188,6 +189,7 @@ bool pair_has_host(const struct pair *p, const char *host, uint16_t port)
 
 /* --- secret */
 
+/* A line end in a value would end the header and begin another, or the body. */
 int pair_set_value(struct pair *p, const char *data, size_t len, struct error *err)
 {
     if (len == 0 || len > PAIR_VALUE_MAX || !is_printable(data, len) || data[0] == ' ' ||
@@ -233,7 +235,7 @@ static int parse_lines(struct pair *p, char *rest, struct error *err)
 {
     char *header = cut_line(&rest), *hosts = cut_line(&rest);
     if (!header || !hosts)
-        return error_set(err, ERROR_INVALID, 0, "a sealed secret is not one");
+        return error_set(err, ERROR_INVALID, 0, "a sealed secret is malformed");
     int r = pair_set_header(p, header, err);
     for (char *host; r >= 0 && (host = strsep(&hosts, ","));)
         r = pair_add_host(p, host, err);
@@ -246,7 +248,7 @@ int pair_parse(struct pair *ret, const char *data, size_t len, struct error *err
 {
     struct pair p = {0};
     if (len > PAIR_TEXT_MAX || memchr(data, 0, len))
-        return error_set(err, ERROR_INVALID, 0, "a sealed secret is not one");
+        return error_set(err, ERROR_INVALID, 0, "a sealed secret is malformed");
     char *copy = xstrndup(data, len);
     int r = parse_lines(&p, copy, err);
     explicit_bzero(copy, len);

@@ -94,6 +94,8 @@ static int encrypt_content(const uint8_t key[SEAL_KEY_SIZE], const void *data, s
     return good ? 0 : -EIO;
 }
 
+/* GCM writes its output before the tag is checked: after a failure what is in ret must not be
+ * used. */
 int seal_open(const uint8_t content_key[SEAL_KEY_SIZE], const uint8_t *sealed, size_t len,
               uint8_t *ret)
 {
@@ -119,6 +121,8 @@ int seal_close(const uint8_t public_key[SEAL_KEY_SIZE], const void *data, size_t
     size_t size = SEAL_KEY_SIZE;
     if (len > INT32_MAX - SEAL_OVERHEAD)
         return -EINVAL;
+    /* A key pair for this seal alone, whose private half is forgotten: not even the process that
+     * closed the seal can open it again. */
     EVP_PKEY *once = EVP_PKEY_Q_keygen(NULL, NULL, "X25519");
     int r = once && EVP_PKEY_get_raw_public_key(once, ret, &size) == 1 ? 0 : -EIO;
     r = r < 0 ? r : derive_content_key(once, public_key, ret, public_key, content);

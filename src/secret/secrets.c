@@ -366,7 +366,9 @@ static int read_public_key(struct secrets *s, const char *hex, struct error *err
         s->has_key = high >= 0 && low >= 0;
         s->public_key[i] = (uint8_t)(high << 4 | low);
     }
-    return s->has_key ? 0 : error_set(err, ERROR_INTERNAL, 0, "the warden's key is not one");
+    return s->has_key
+               ? 0
+               : error_set(err, ERROR_INTERNAL, 0, "the warden's key for secrets is malformed");
 }
 
 struct secrets *secrets_open(const struct secrets_options *o, struct error *err)

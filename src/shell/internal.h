@@ -83,7 +83,7 @@ char *shell_join(const struct shell_command *c, size_t first);
 int shell_read_word(struct shell_reader *r, struct shell_word *ret);
 /* What a text that undergoes expansion (a here-document) runs; fills in holes. */
 void shell_scan_live(struct shell_build *b, const char *text, size_t len, int depth, bool bash);
-/* Reads up to the "))" that ends an arithmetic expression; false when it is none. */
+/* Reads up to the "))" that ends an arithmetic expression; false when it is not one. */
 bool shell_skip_arithmetic(struct shell_reader *r);
 
 /* redirect.c: reads a redirection or here-document, if there is one; blanks. */

@@ -32,7 +32,7 @@ struct shell_word {
     bool splits;   /* may become no word at all, or several */
     bool doubt;    /* shells differ in what it becomes: the text is bash's */
     bool quoted;   /* some of it was */
-    size_t assign; /* where the '=' of an assignment is; 0: it is none */
+    size_t assign; /* where the '=' of an assignment is; 0: the word is not one */
 };
 
 enum shell_name {

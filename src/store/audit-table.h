@@ -47,6 +47,7 @@ struct audit_cursor {
     struct sqlite3 *db;
     struct sqlite3_stmt *stmt;
 };
+#define _cleanup_audit_cursor_ __attribute__((cleanup(audit_cursor_close)))
 enum audit_order { AUDIT_OLDEST_FIRST, AUDIT_NEWEST_FIRST };
 /* Records with since < seq <= until. */
 int audit_cursor_open(struct audit_cursor *c, struct sqlite3 *db, uint64_t since, uint64_t until,
@@ -59,6 +60,7 @@ int audit_cursor_open_key_changes(struct audit_cursor *c, struct sqlite3 *db, ui
                                   struct error *err);
 /* 1 with a row that is valid until the next call, 0 at the end, negative with err set. */
 int audit_cursor_next(struct audit_cursor *c, struct audit_row *ret, struct error *err);
+/* Also of one that is all zeros, or could not be opened. */
 void audit_cursor_close(struct audit_cursor *c);
 
 /* A connection of one's own that only reads. */

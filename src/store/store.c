@@ -20,9 +20,9 @@
 #define STORE_SOON_MS 20   /* changes that no callback waits for share a commit */
 #define STORE_BUSY_MS 5000 /* waits for another process that reads the file */
 
-static const char *const table_names[] = {"sandbox", "exec",     "idempotency",   "api_key",
-                                          "skill",   "approval", "action",        "clock",
-                                          "event",   "secret",   "traffic_token", "snapshot"};
+static const char *const table_names[] = {
+    "sandbox", "exec",  "idempotency", "api_key",       "skill",    "approval", "action",
+    "clock",   "event", "secret",      "traffic_token", "snapshot", "tombstone"};
 static_assert(ELEMENTS(table_names) == _STORE_TABLE_MAX, "a name per table");
 
 /* One change. body NULL: a delete. apply set: whatever that does. */

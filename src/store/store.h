@@ -23,11 +23,12 @@ enum store_table {
     STORE_SKILL,
     STORE_APPROVAL,
     STORE_ACTION,
-    STORE_CLOCK,    /* the largest time seen, for what expires by the wall clock */
-    STORE_EVENT,    /* the journal of changes, some events a row (event/event-journal.c) */
-    STORE_SECRET,   /* sealed secrets of keys (secret/secrets.c) */
-    STORE_TRAFFIC,  /* traffic tokens of sandboxes (port/token.c) */
-    STORE_SNAPSHOT, /* snapshots of sandboxes (sandbox/snapshot.c) */
+    STORE_CLOCK,     /* the largest time seen, for what expires by the wall clock */
+    STORE_EVENT,     /* the journal of changes, some events a row (event/event-journal.c) */
+    STORE_SECRET,    /* sealed secrets of keys (secret/secrets.c) */
+    STORE_TRAFFIC,   /* traffic tokens of sandboxes (port/token.c) */
+    STORE_SNAPSHOT,  /* snapshots of sandboxes (sandbox/snapshot.c) */
+    STORE_TOMBSTONE, /* sandboxes that their runtime has yet to remove (sandbox/tombstone.c) */
     _STORE_TABLE_MAX,
 };
 

@@ -83,6 +83,8 @@ int image_check_name(struct gate *gate, const struct identity *who, const char *
     return shown ? gate_check_image(gate, who, names, NULL, err) : 0;
 }
 
+/* Rules are asked about every name and the digest that the image turned out to have: the caller's
+ * own spelling of it was only good enough to go and look. */
 static int set_image(struct image_find *f, const struct image_found *found, struct error *err)
 {
     _cleanup_free_ char *image = xstrdup(f->spec->image);
@@ -128,6 +130,8 @@ int image_find_start(struct image_find *f, struct images *images, struct gate *g
     f->who = who;
     f->spec = spec;
     f->approved = approved;
+    /* Where a person has approved this call, the image is looked up by the digest that was shown:
+     * its name may lead to another one by now. */
     const struct image_found *known = images_peek(images, image);
     if (known)
         return set_image(f, known, err);

@@ -50,6 +50,6 @@ int image_record_begun(struct gate *gate, const struct identity *who, const char
 /* And that its caller left before it was known what became of it. */
 void image_note_left(struct gate *gate, const struct identity *who, const char *what,
                      const char *image);
-/* Puts on record, and tells of, what was done with an image. digest and err may be NULL. */
+/* Records and announces what was done with an image. digest and err may be NULL. */
 void image_note(struct gate *gate, const struct identity *who, const char *outcome,
                 const char *image, const char *digest, const struct error *err);

@@ -92,10 +92,12 @@ static int find_wider(struct widening *w, struct error *err)
         return 0;
     const struct rule *rule = &w->wider.rules[0];
     if (w->wider.n > 1 || !rule->port || !is_one_host(rule))
-        return error_field(err, "allow",
-                           "what widens a network is one rule with one host and one port");
+        return error_field(
+            err, "allow",
+            "a change that widens a network must be one rule with one host and one port");
     if (!rule->until_s)
-        return error_field(err, "allow[0].for", "what widens a network has 'for', up to 24h");
+        return error_field(err, "allow[0].for",
+                           "a rule that widens a network needs 'for', a duration of at most 24h");
     w->for_s = rule->until_s - w->asked_s;
     char **at = w->allow;
     while (sandbox_network_covers(w->sandbox, *at))
@@ -331,7 +333,8 @@ static void deny_for_good(struct widening *w)
     struct network_change change = {.deny = denied};
     free(steal_ptr(w->widens));
     if (record_change(w, &change, &err) < 0) {
-        log_error("a person's no is not on record id=%s: %s", sandbox_id(w->sandbox), err.message);
+        log_error("a rejection could not be recorded id=%s: %s", sandbox_id(w->sandbox),
+                  err.message);
         err = (struct error){0}; /* what narrows waits for nothing */
     }
     if (sandbox_change_network(w->sandbox, &change, on_written, w, &err) < 0)

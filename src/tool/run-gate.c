@@ -182,7 +182,9 @@ static int oblige_all(struct run *run, struct error *err)
     if (!run->decision.rules.obligations.strip_network ||
         !(run->box.tool_net || spec_has_network(box_of(run))))
         return 0;
-    return refuse_call(run, err, "a rule takes the network from %s", run->call.tool);
+    return refuse_call(run, err,
+                       "a rule of the policy takes the network away, which the tool '%s' needs",
+                       run->call.tool);
 }
 
 /* 1: a one-shot that was made to look into is too large for the rules, and is gone. */

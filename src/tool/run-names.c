@@ -13,7 +13,7 @@
 #include "tool/run-internal.h"
 
 #define NAMES_MS  60000
-#define NAMES_MAX 20000 /* paths; the runner tells of fewer */
+#define NAMES_MAX 20000 /* paths; the runner reports fewer */
 
 /* Where a person is asked in any case, a rule that denies could hide behind one that asks. */
 static bool are_names_wanted(struct run *run)

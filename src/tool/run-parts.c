@@ -124,6 +124,7 @@ void run_put_spec(struct json_text *t, const struct audit *a, const struct spec 
 {
     _cleanup_json_ json_t *o = persist_spec_format(s);
     json_object_del(o, "env");
+    json_object_del(o, "stream_token");
     json_t *image = json_object_get(o, "image");
     json_object_del(image, "env"); /* the digest says it */
     json_object_del(image, "names");

@@ -111,6 +111,7 @@ static json_t *spec_of(const struct run *run)
 {
     const struct spec *s = run->one_shot ? &run->box : sandbox_spec(run->sandbox);
     json_t *o = persist_spec_format(s);
+    json_object_del(o, "stream_token");                    /* which no person needs to see */
     json_object_del(json_object_get(o, "image"), "names"); /* others may add to them */
     json_object_set_new(o, "tool_net", json_boolean(s->tool_net));
     json_object_set_new(o, "hosts", s->hosts ? strings_to_json(s->hosts) : json_null());

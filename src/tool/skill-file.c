@@ -69,6 +69,9 @@ static int find_operation(const char *name, enum skill_operation *ret, struct er
 static char *path_in_root(const char *path, const char *root, struct error *err)
 {
     char out[PATH_MAX];
+    /* This check is for the message. What holds the operation to the root is Landlock and the
+     * runner's own walk (start_in(), toolrunner/builtin-skill.c), which see links that are not
+     * visible from here. */
     if (*path == '/' && !(path = path_below(root, path))) {
         error_field(err, "path", "'path' must be below the skill's root");
         return NULL;
@@ -88,7 +91,8 @@ static int check_extension(const char *path, struct error *err)
     for (size_t i = 0; dot && i < ELEMENTS(extensions); i++)
         if (strcasecmp(extensions[i], dot) == 0)
             return 0;
-    return dot ? error_field(err, "path", "files of the kind '%.20s' are not for this skill", dot)
+    return dot ? error_field(err, "path",
+                             "files that end in '%.20s' are not allowed for this skill", dot)
                : 0;
 }
 
@@ -96,8 +100,7 @@ static int read_content(const json_t *parameters, struct skill_file *f, struct e
 {
     const json_t *content = json_object_get(parameters, "content");
     if (!json_is_string(content))
-        return error_field(err, "content",
-                           content ? "'content' must be a string" : "'content' is missing");
+        return error_field(err, "content", "'content' is missing");
     f->content = json_string_value(content);
     f->content_len = json_string_length(content);
     if (f->content_len > SKILL_WRITE_MAX)
@@ -116,6 +119,9 @@ int skill_file_parse(const json_t *parameters, const char *root, struct skill_fi
     r = json_member_string(parameters, "path", &path, err);
     if (r < 0)
         return r;
+    const json_t *content = json_object_get(parameters, "content");
+    if (content && !json_is_null(content) && !json_is_string(content))
+        return error_field(err, "content", "'content' must be a string");
     r = find_operation(name, &f.operation, err);
     if (r < 0)
         return r;

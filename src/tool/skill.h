@@ -33,7 +33,7 @@ struct store;
 struct skills *skills_new(struct store *store, struct error *err);
 void skills_free(struct skills *s);
 bool skill_exists(const char *id);
-/* ERROR_NOT_FOUND for one that is none, ERROR_FORBIDDEN for one that is disabled. NULL skills: all
+/* ERROR_NOT_FOUND for an unknown one, ERROR_FORBIDDEN for one that is disabled. NULL skills: all
  * are enabled. */
 int skill_check(const struct skills *s, const char *id, struct error *err);
 /* The tool that a skill is; NULL for filesystem. */

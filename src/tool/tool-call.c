@@ -147,7 +147,7 @@ static void answer_broken(struct tool_call *call, struct exec *e)
     call->on_done(call->data, &r);
 }
 
-/* the MAS API's codes are the only ones a tool can make us say. */
+/* The MAS API's codes are the only ones a tool can make us say. */
 static const char *known_code(const char *code)
 {
     static const char *const known[] = {"policy_denied", "invalid_request", "tool_failed"};
@@ -168,6 +168,8 @@ static void answer_json(struct tool_call *call, struct exec *e)
         journal_collect(exec_journal(e), OUTPUT_STDOUT, TOOL_ANSWER_MAX, &out, &omitted, &gap);
     _cleanup_json_ json_t *answer =
         out.len && !omitted ? json_parse_answer(out.data, out.len, &ignored) : NULL;
+    /* The tool ran beside code of the caller's: an answer that is not whole, or a failure that does
+     * not say so, counts as none. */
     if (!answer || (er->exit_code && !json_object_get(answer, "error"))) {
         answer_broken(call, e);
         return;
@@ -218,7 +220,9 @@ static uint64_t min_set(uint64_t a, uint64_t b)
     return !a ? b : !b ? a : a < b ? a : b;
 }
 
-/* What both lists allow: of each pair, the deeper path where one lies below the other. */
+/* What both lists allow: of each pair, the deeper path where one lies below the other. Too many
+ * are refused instead of cut off: a path that is missing would only deny, but a caller could not
+ * know which. */
 static int intersect_paths(char *const *a, char *const *b, char ***ret, struct error *err)
 {
     size_t n = 0;

@@ -19,7 +19,7 @@ void body_html_charset(const char *data, size_t len, char out[BODY_CHARSET_SIZE]
 int body_to_utf8(const char *data, size_t len, const char *charset, struct strbuf *out);
 /* Valid UTF-8 without control characters other than white space. */
 bool body_is_text(const char *data, size_t len);
-/* A Content-Type that says text: text/anything, JSON, XML, JavaScript. NULL is none. */
+/* A Content-Type that says text: text/anything, JSON, XML, JavaScript. NULL does not. */
 bool body_type_is_text(const char *content_type);
 /* Drops control characters other than tab and line ends. */
 void body_strip_controls(struct strbuf *b);

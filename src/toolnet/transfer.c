@@ -112,6 +112,8 @@ static size_t on_header(char *data, size_t size, size_t n, void *user)
 {
     struct hop *h = user;
     size_t len = size * n;
+    /* Counted over all answers of a hop, those of the 100s included, which a server may send
+     * without end. */
     h->header_bytes += len;
     if (++h->header_count > TRANSFER_ANSWER_HEADERS || h->header_bytes > TRANSFER_ANSWER_BYTES) {
         error_set(&h->err, ERROR_TOOL_FAILED, 0, "the answer's headers are too large");
@@ -203,6 +205,8 @@ static int set_options(struct hop *h)
     curl_easy_setopt(c, CURLOPT_HEADERDATA, h);
     /* The name is never resolved: libcurl connects to the bridge, whatever the URL says. */
     curl_easy_setopt(c, CURLOPT_ABSTRACT_UNIX_SOCKET, h->bridge.name);
+    /* A proxy from the environment, or a connection that is used again, would go around the
+     * gateway's decision about this host. */
     curl_easy_setopt(c, CURLOPT_PROXY, "");
     curl_easy_setopt(c, CURLOPT_NOPROXY, "*");
     curl_easy_setopt(c, CURLOPT_FORBID_REUSE, 1L);
@@ -292,6 +296,8 @@ static int next_hop(struct hop *h, const struct location *first, const char *nex
     n.method = h->method;
     n.with_body = h->with_body;
     n.deadline_ms = h->deadline_ms;
+    /* Each hop is parsed, decided and dialled like a first request: the gateway sees every host
+     * that a server sends us to. */
     struct error bad = {0};
     if (location_parse(next, &n.at, &bad) < 0 && bad.code == ERROR_DENIED)
         return error_set(err, ERROR_DENIED, 0, "%s", bad.message);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mas-toolrunner-client: one request on stdin, one response on stdout.
  *
- * Exit codes: 0 the response was printed (whatever it says), 1 it could not be had, 2 usage,
- * 3 time was up. */
+ * Exit codes: 0 the response was printed (whatever it says), 1 there was none, 2 usage, 3 time
+ * was up. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>

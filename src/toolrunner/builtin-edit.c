@@ -70,15 +70,15 @@ static int replace_all(const struct strbuf *b, const struct edit *e, struct strb
 {
     size_t len = strlen(e->old_text);
     const char *at = b->data, *end = at + b->len;
-    int r = 0;
-    for (const char *hit; r >= 0 && (hit = memmem(at, (size_t)(end - at), e->old_text, len));
+    for (const char *hit; (hit = memmem(at, (size_t)(end - at), e->old_text, len));
          at = hit + len) {
-        r = strbuf_append(out, at, (size_t)(hit - at));
-        if (r >= 0)
-            r = strbuf_puts(out, e->new_text);
+        int r = strbuf_append(out, at, (size_t)(hit - at));
+        if (r < 0)
+            return r;
+        r = strbuf_puts(out, e->new_text);
+        if (r < 0)
+            return r;
     }
-    if (r < 0)
-        return r;
     return strbuf_append(out, at, (size_t)(end - at));
 }
 

@@ -175,11 +175,13 @@ static json_t *action_list(struct request *q, struct tool_failure *f)
 static json_t *action_delete(struct request *q, struct tool_failure *f)
 {
     struct stat st;
-    int r = lstat(q->real, &st) < 0 ? -errno : 0;
-    if (r >= 0)
-        r = q->recursive                                                   ? tree_remove(q->real)
-            : (S_ISDIR(st.st_mode) ? rmdir(q->real) : unlink(q->real)) < 0 ? -errno
-                                                                           : 0;
+    if (lstat(q->real, &st) < 0)
+        return fail_errno(f, "delete", q->path, errno);
+    int r;
+    if (q->recursive)
+        r = tree_remove(q->real);
+    else
+        r = (S_ISDIR(st.st_mode) ? rmdir(q->real) : unlink(q->real)) < 0 ? -errno : 0;
     if (r < 0)
         return fail_errno(f, "delete", q->path, -r);
     return json_pack("{s:b, s:s}", "success", 1, "message", "deleted");

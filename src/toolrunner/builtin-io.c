@@ -119,6 +119,8 @@ int builtin_failure(int errnum, const char *fmt, ...)
 int builtin_open_regular(const char *path, struct stat *ret)
 {
     struct stat st;
+    /* Without waiting: the open of a fifo that a program left there would never return, and that of
+     * a terminal would make it ours. */
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0) {
         builtin_failure(errno, "%s", path);

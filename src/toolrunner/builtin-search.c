@@ -69,7 +69,7 @@ static int compile_pattern(struct search *s, struct error *err)
     if (r == 0)
         return 0;
     regerror(r, &s->regex, why, sizeof(why));
-    return error_field(err, "pattern", "'pattern' is no regular expression: %s", why);
+    return error_field(err, "pattern", "'pattern' is not a regular expression: %s", why);
 }
 
 static bool line_matches(const struct search *s, const char *line)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* walls: what this command finds of the sandbox's walls (proto/walls.h). A limit of 0 is none, and
- * so is one that cannot be read: what is not known is not there. */
+/* walls: what this command finds of the sandbox's walls (proto/walls.h). A limit of 0 means no
+ * limit, and so does one that cannot be read: a wall that is not known is not claimed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>

@@ -16,6 +16,8 @@ static uint32_t features_of(const struct runner *r)
     return RUNNER_CONNECTS | (own_proxy ? RUNNER_OWN_PROXY : 0);
 }
 
+/* An older control plane, or an earlier connection of the same one, may still have a socket to us.
+ * Once a newer one has spoken, the older must not start commands or acknowledge output any more. */
 bool runner_accepts(const struct runner *r, const struct msg_hello *m)
 {
     bool newer = m->generation > r->generation;
@@ -57,6 +59,7 @@ static int spawn_whole(struct runner *r, uint32_t stream, const uint8_t *payload
 static int on_spawn(struct runner *r, const struct frame *f)
 {
     struct strbuf *parts = &r->conn.spawn;
+    /* Nearly every SPAWN is one frame, and is parsed where it lies, without a copy. */
     if (parts->len == 0 && !(f->flags & FRAME_MORE))
         return spawn_whole(r, f->stream, f->payload, f->length);
     if (f->length == 0 || (parts->len && f->stream != r->conn.spawn_stream))

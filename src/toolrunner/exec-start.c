@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "proto/plan.h"
 #include "toolrunner/builtin.h"
+#include "toolrunner/events.h"
 #include "toolrunner/exec.h"
 #include "toolrunner/pty.h"
 #include "toolrunner/runner.h"
@@ -125,10 +126,15 @@ static pid_t exec_start(struct exec *e, const struct msg_spawn *m, int ours[3],
     *ret_stage = "builtin";
     if (m->flags & SPAWN_BUILTIN && !(plan.builtin = builtin_find(m->argv[0])))
         return -ENOENT;
+    *ret_stage = "events";
+    int filed = m->flags & SPAWN_EVENTS ? events_open(e, m->events) : 0;
+    if (filed < 0)
+        return filed;
     *ret_stage = plan.terminal ? "pty" : "pipe";
     pid_t pid = plan.terminal ? open_stdio_pty(r, m, ours, plan.fds)
                               : open_stdio_pipes(r, m, ours, plan.fds);
     if (pid >= 0) {
+        oom_order_on_start(&r->oom_order);
         pid = m->flags & SPAWN_OWN_PROXY ? spawn_with_proxy(e, &plan) : spawn_start(&plan);
         *ret_stage = plan.stage;
     }

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/output-stream.h"
 #include "toolrunner/descendants.h"
+#include "toolrunner/events.h"
 #include "toolrunner/oom-count.h"
 #include "toolrunner/pty.h"
 #include "toolrunner/runner.h"
@@ -59,6 +60,7 @@ void exec_free(struct exec *e)
     epoll_timer_clear(&e->kill);
     epoll_timer_clear(&e->drain);
     epoll_timer_clear(&e->resume);
+    events_done(e);
     start_forget(&e->start);
     exec_io_done(e);
     if (--e->runner->n_execs == 0)
@@ -171,6 +173,7 @@ struct exec *exec_new(struct runner *r, uint32_t stream, const struct msg_spawn 
     epoll_timer_init(&e->kill, on_kill_due);
     epoll_timer_init(&e->drain, on_drain_over);
     epoll_timer_init(&e->resume, on_resume_over);
+    events_init(e);
     exec_io_init(e, (const int[]){-1, -1}, -1);
     list_append(&r->execs, &e->link);
     r->n_execs++;
@@ -316,6 +319,7 @@ void exec_check_drained(struct exec *e)
     exec_io_close_input(e);
     for (size_t i = 0; i < OUTPUT_STREAMS; i++)
         e->exit.end[i] = e->out[i].ring.end;
+    events_write(e);
     exec_mark_pending(e);
 }
 

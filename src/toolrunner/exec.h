@@ -44,6 +44,8 @@ struct exec_output {
     struct ring ring;         /* start is what was acknowledged */
     uint64_t sent;            /* on this connection */
     uint64_t owed;            /* DRAINING: offset up to which the command itself wrote */
+    uint64_t filed;           /* with events: up to here it is in file */
+    int file;
     uint8_t which;
     bool hold; /* a new connection has not said yet where to go on */
     bool widened;
@@ -64,6 +66,8 @@ struct exec {
     uint32_t stream;
     uint64_t request_id;
     char *tag;
+    char *events; /* with SPAWN_EVENTS: what its files are called (events.h); NULL without */
+    bool exit_filed;
     uint32_t flags; /* enum spawn_flags */
     pid_t pid;
     enum exec_state state;
@@ -78,7 +82,7 @@ struct exec {
     uint32_t kill_grace_ms, drain_grace_ms;
     struct exec_output out[OUTPUT_STREAMS];
     struct exec_input in;
-    struct epoll_timer young, timeout, kill, drain, resume;
+    struct epoll_timer young, timeout, kill, drain, resume, file_again;
     struct msg_exit exit;
     uint64_t signal_ids[EXEC_SIGNALS_KNOWN];
     unsigned n_signals;

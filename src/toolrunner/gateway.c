@@ -34,7 +34,7 @@ struct tunnel {
     struct gateway *gateway;
     struct list link;
     uint32_t stream;
-    uint32_t exec; /* whose own proxy it came through; 0: everybody's */
+    uint32_t exec; /* the exec whose own proxy it came through; 0: the proxy that all share */
     struct epoll_watch watch;
     struct epoll_timer linger; /* of a proxy's connection whose program sends no more */
     struct ring out;           /* from the socket; start is what the peer acknowledged */
@@ -52,7 +52,7 @@ struct tunnel {
 #define PROXY_ANSWER(why)                                                                          \
     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"    \
     "mas-sandbox proxy: " why "\n"
-static const char too_many[] = PROXY_ANSWER("too many connections of this sandbox");
+static const char too_many[] = PROXY_ANSWER("this sandbox has too many connections");
 static const char no_gateway[] = PROXY_ANSWER("the network gateway does not answer");
 
 static void gateway_update(struct gateway *g)

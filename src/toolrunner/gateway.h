@@ -49,7 +49,7 @@ void gateway_on_disconnect(struct gateway *g);
 /* Moves bytes into the connection's buffer; true when more waits for room. */
 bool gateway_pump(struct gateway *g);
 
-/* A listener of its own for the exec of that stream: what comes through it is told to be that
+/* A listener of its own for the exec of that stream: what comes through it is reported as that
  * exec's. A port is given out once in a sandbox's life, because processes that an ended exec has
  * left behind may still connect to theirs. 0 or -errno. */
 int gateway_open_own(struct gateway *g, uint32_t exec, uint16_t *ret_port);

@@ -6,5 +6,5 @@
 #define INSTALL_OPTION  "--install"
 #define INSTALL_PROGRAM "mas-toolrunner"
 
-/* An exit status; what went wrong is told on standard error. */
+/* An exit status; what went wrong is printed on standard error. */
 int install_runner(const char *dir);

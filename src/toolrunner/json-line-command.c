@@ -41,6 +41,8 @@ static const struct {
 static void __attribute__((noreturn)) command_child(char *const *argv, int out, int err)
 {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    /* A session of its own: the whole group is killed when time is up, and no terminal can be its
+     * own. */
     setsid();
     signal(SIGPIPE, SIG_DFL);
     if (dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
@@ -117,7 +119,7 @@ static void command_collect(struct command *c, int64_t timeout_ms)
         return;
     c->timed_out = true;
     kill(-c->pid, SIGKILL);
-    /* Who traces it may keep its end from us for as long as it likes. */
+    /* A process that traces it may keep its end from us for as long as it likes. */
     if (!command_await_end(c, clock_mono_ms() + KILL_GRACE_MS))
         c->status = SIGKILL;
 }

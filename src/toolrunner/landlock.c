@@ -82,10 +82,12 @@ int landlock_enter(int abi, uint16_t proxy_port, const struct msg_spawn *msg)
     if (fd < 0)
         return fd;
     int r = narrow ? grant_system(fd, known) : known & LANDLOCK_REFER ? grant_moves(fd) : 0;
-    if (r >= 0 && narrow)
-        r = grant_listed(fd, msg, known);
-    if (r >= 0 && proxy_port)
-        r = grant_proxy(fd, proxy_port);
+    if (r < 0)
+        return r;
+    r = narrow ? grant_listed(fd, msg, known) : 0;
+    if (r < 0)
+        return r;
+    r = proxy_port ? grant_proxy(fd, proxy_port) : 0;
     if (r < 0)
         return r;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

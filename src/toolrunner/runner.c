@@ -129,6 +129,10 @@ static void on_channel_ready(struct epoll_watch *w, uint32_t ready)
         fd_close(&fds[i]);
     if (fds[0] >= 0 && byte == CHANNEL_CLIENT[0])
         listener_take(&r->listener, fds[0]);
+    else if (fds[0] >= 0 && byte == CHANNEL_EVENTS[0] && r->events_fd < 0)
+        r->events_fd = fds[0];
+    else if (fds[0] >= 0 && byte == CHANNEL_EVENTS[0])
+        fd_close(&fds[0]);
     else if (fds[0] >= 0)
         newcomers_take(&r->newcomers, fds[0]);
     r->spare_fd = fcntl(r->null_fd, F_DUPFD_CLOEXEC, 3);
@@ -184,7 +188,7 @@ static int runner_open_fds(struct runner *r)
             return -errno;
         r->null_fd = fd;
     }
-    int given[] = {c->conn_fd, c->channel_fd, c->rules_fd, r->null_fd};
+    int given[] = {c->conn_fd, c->channel_fd, c->rules_fd, c->score_fd, r->null_fd};
     for (size_t i = 0; i < ELEMENTS(given); i++)
         last = given[i] > last ? given[i] : last;
     for (int fd = 3; fd <= last; fd++) {
@@ -239,12 +243,17 @@ static int runner_limit_processes(const struct runner_config *c)
 }
 
 /* The order matters. Groups and ids change while the runner may still change them. A change of ids
- * also resets whether the process is dumpable, so that is cleared after it; and the filter comes
- * last, because it would refuse these calls. */
+ * also resets whether the process is dumpable, so that is cleared after it, and makes the files of
+ * /proc/self another's, so the score is opened before it; and the filter comes last, because it
+ * would refuse these calls. */
 static int runner_protect(struct runner *r)
 {
     bool walled = r->config.pid1 || r->config.rules_fd >= 0 || r->config.own_filter;
     umask(022);
+    /* One that connects out and has no filter is under gVisor or kata. Under the former commands
+     * can open again what others have open. */
+    if (r->config.score_fd < 0 && (!r->config.connect_path || r->config.filter_fd >= 0))
+        r->config.score_fd = oom_order_open();
     if (r->config.switch_user && setgroups(0, NULL) < 0)
         return -errno;
     int n = runner_act(&r->config);
@@ -263,9 +272,11 @@ static int runner_protect(struct runner *r)
 static int runner_open_loop(struct runner *r)
 {
     int n = epoll_loop_init(&r->loop);
-    if (n >= 0)
-        runner_set_orphan(r, true);
-    return n;
+    if (n < 0)
+        return n;
+    runner_set_orphan(r, true);
+    oom_order_init(&r->oom_order, &r->loop, r->config.score_fd);
+    return 0;
 }
 
 static int runner_open_gateway(struct runner *r)
@@ -285,7 +296,7 @@ static int runner_open_dialer(struct runner *r)
 
 void runner_init_state(struct runner *r, const struct runner_config *config)
 {
-    *r = (struct runner){.config = *config, .null_fd = -1, .spare_fd = -1};
+    *r = (struct runner){.config = *config, .null_fd = -1, .spare_fd = -1, .events_fd = -1};
     list_init(&r->execs);
     list_init(&r->pending);
     list_init(&r->sinks);
@@ -357,6 +368,7 @@ void runner_done(struct runner *r)
     conn_drop(r);
     exec_free_all(r);
     exec_free_sinks(r);
+    fd_close(&r->events_fd);
     if (r->config.gateway_socket)
         unlink(r->config.gateway_socket);
     epoll_loop_done(&r->loop);

@@ -23,6 +23,7 @@
 #include "toolrunner/gateway.h"
 #include "toolrunner/listen.h"
 #include "toolrunner/newcomer.h"
+#include "toolrunner/oom-order.h"
 #include "toolrunner/port.h"
 #include "toolrunner/spawn.h"
 
@@ -50,6 +51,7 @@ struct runner_config {
     int filter_fd;            /* the warden's system call filter, or -1 */
     int rules_fd;             /* Landlock rules for commands, or -1 */
     int channel_fd;           /* where later ones come from, or -1 */
+    int score_fd;             /* the runner's OOM score; -1: it opens its own, if it can */
     int64_t vsock_port;       /* -1 if the runner does not listen */
 };
 
@@ -68,10 +70,12 @@ struct runner {
     struct listener listener;
     struct newcomers newcomers;
     struct dialer dialer;
+    struct oom_order oom_order;
     struct epoll_watch signals, channel;
     struct epoll_timer shutdown;
     struct epoll_timer orphan; /* set while no control plane is connected (orphan_s) */
     int null_fd;
+    int events_fd;       /* where output is filed (events.h), or -1 */
     int spare_fd;        /* given up for a new connection when there is no other descriptor left */
     uint64_t generation; /* the newest that said HELLO, */
     uint32_t attempt;    /* and which of its connections */

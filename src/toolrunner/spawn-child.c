@@ -50,9 +50,12 @@ IN_CHILD static int step_limits(struct spawn_plan *p)
     const uint64_t as[] = {p->msg->limit_as_bytes, p->msg->limit_as_bytes};
     const uint64_t cpu[] = {p->msg->limit_cpu_s, (uint64_t)p->msg->limit_cpu_s + 1};
     long r = as[0] ? raw_call(SYS_prlimit64, 0, RLIMIT_AS, as, NULL) : 0;
-    if (r >= 0 && cpu[0])
-        r = raw_call(SYS_prlimit64, 0, RLIMIT_CPU, cpu, NULL);
-    return r < 0 ? (int)r : descendants_mark(p->mark);
+    if (r < 0)
+        return (int)r;
+    r = cpu[0] ? raw_call(SYS_prlimit64, 0, RLIMIT_CPU, cpu, NULL) : 0;
+    if (r < 0)
+        return (int)r;
+    return descendants_mark(p->mark);
 }
 
 /* Before the tool may look into this process (step_user()), it has nothing of the runner's. */
@@ -69,16 +72,27 @@ static int step_trim(struct spawn_plan *p)
 IN_CHILD static int step_user(struct spawn_plan *p)
 {
     const struct spawn_identity *id = p->identity;
-    long r = id->switch_user ? raw_call(SYS_setresgid, id->gid, id->gid, id->gid) : 0;
-    if (r >= 0 && id->switch_user)
+    long r;
+    if (id->switch_user) {
+        /* The group first: without the runner's user there is no right to change it. */
+        r = raw_call(SYS_setresgid, id->gid, id->gid, id->gid);
+        if (r < 0)
+            return (int)r;
         r = raw_call(SYS_setresuid, id->uid, id->uid, id->uid);
-    if (r >= 0 && p->forked && id->switch_user)
-        r = raw_call(SYS_prctl, PR_SET_DUMPABLE, 0);
-    if (r >= 0 && id->die_with_us)
-        r = raw_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+        if (r < 0)
+            return (int)r;
+        r = p->forked ? raw_call(SYS_prctl, PR_SET_DUMPABLE, 0) : 0;
+        if (r < 0)
+            return (int)r;
+    }
+    if (!id->die_with_us)
+        return 0;
+    /* After the ids, whose change clears it; and a runner that died before it was set is noticed by
+     * its number. */
+    r = raw_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
     if (r < 0)
         return (int)r;
-    return !id->die_with_us || raw_call(SYS_getppid) == id->runner_pid ? 0 : -ESRCH;
+    return raw_call(SYS_getppid) == id->runner_pid ? 0 : -ESRCH;
 }
 
 IN_CHILD static int step_rules(struct spawn_plan *p)

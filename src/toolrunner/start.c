@@ -253,6 +253,14 @@ void start_forget(struct start *s)
     s->slot = NULL;
 }
 
+bool start_any_shares(void)
+{
+    for (size_t i = 0; i < n_touched; i++)
+        if (!slot_is_left(&slots[i].slot))
+            return true;
+    return false;
+}
+
 /* All zero is a free slot, so pages that the kernel takes back need no reset. A slot whose child or
  * whose exec is still there stays as it is. */
 void start_trim(void)

@@ -73,5 +73,7 @@ bool start_wait(struct start *s, int64_t until_ns);
 void start_on_exit(struct start *s);
 /* The caller does not ask any more; the slot stays the child's. */
 void start_forget(struct start *s);
+/* Whether a child in a slot still shares our memory. */
+bool start_any_shares(void);
 /* Nothing runs: gives memory back. */
 void start_trim(void);

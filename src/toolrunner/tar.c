@@ -171,6 +171,8 @@ static int read_extended(struct tar *t, struct strbuf *b)
             return (int)n;
         strbuf_commit(b, (size_t)n);
     }
+    /* The size is the archive's claim: one over TAR_PAX_MAX was refused before memory was taken
+     * for it. */
     return r < 0 ? tar_fail(t, -EFBIG, "an extended header is too large") : tar_skip(t);
 }
 
@@ -317,6 +319,7 @@ static int entry_make(struct tar *t, const uint8_t *block, const struct extended
         return tar_fail(t, -EINVAL, "entry '%s': malformed mode", path);
     if (parse_number(block, f_mtime, &mtime) < 0)
         mtime = 0; /* before 1970, or past 64 bits: not worth refusing */
+    /* Set-user-id and sticky bits are the archive's wish, not the sandbox's. */
     ret->mode = (mode_t)mode & 0777;
     ret->mtime = x->has_mtime ? x->mtime : (int64_t)mtime;
     return entry_set_names(t, path, link, ret);
@@ -325,10 +328,13 @@ static int entry_make(struct tar *t, const uint8_t *block, const struct extended
 static int header_read(struct tar *t, uint8_t block[TAR_BLOCK])
 {
     int r = tar_skip(t);
-    if (r >= 0)
-        r = read_full(t, block, TAR_BLOCK);
-    if (r <= 0 || all_zero(block))
-        return r < 0 ? r : 0;
+    if (r < 0)
+        return r;
+    r = read_full(t, block, TAR_BLOCK);
+    if (r <= 0)
+        return r;
+    if (all_zero(block))
+        return 0;
     if (!checksum_good(block))
         return tar_fail(t, -EINVAL,
                         "not a tar archive: wrong checksum in the header after entry %zu",
@@ -341,6 +347,8 @@ static int header_set_data(struct tar *t, const uint8_t *block, const struct ext
     uint64_t size;
     if (parse_number(block, f_size, &size) < 0)
         return tar_fail(t, -EINVAL, "malformed size in the header after entry %zu", t->n_entries);
+    /* Only entries with data take their size from an extended header. A size on a directory or a
+     * link would be skipped by some readers and not by others, and hide entries between the two. */
     if (x->has_size && data)
         size = x->size;
     if (size > TAR_ENTRY_SIZE_MAX || (t->total += size) > TAR_TOTAL_SIZE_MAX)

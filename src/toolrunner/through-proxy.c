@@ -122,6 +122,8 @@ int through_proxy(const char *host, const char *port)
         _exit(0);
     }
     copy_all(fd, STDOUT_FILENO);
+    /* The server has ended the connection: what standard input still has can reach nothing, and its
+     * reader would wait for it for ever. */
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     return 0;

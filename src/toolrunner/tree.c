@@ -71,6 +71,8 @@ static int walk_dir(struct walk *w, int dir_fd, int depth);
 static int walk_name(struct walk *w, int dir_fd, const char *name, int depth)
 {
     struct tree_entry e = {.name = name, .path = w->path.data, .dirfd = dir_fd};
+    /* Programs of the sandbox go on while this looks: a name that vanished is no failure, and
+     * neither is a directory that became something else, or that this user may not open. */
     if (fstatat(dir_fd, name, &e.st, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? 0 : -errno;
     if (w->left == 0)
@@ -124,6 +126,8 @@ static int remove_at(int dir_fd, const char *name, int depth)
     _cleanup_strv_ char **names = NULL;
     if (unlinkat(dir_fd, name, 0) == 0)
         return 0;
+    /* unlink() of a directory is EISDIR on Linux and EPERM by POSIX, but EPERM also means a file
+     * that must not be removed: which of the two it was shows when it is opened as a directory. */
     if (errno != EISDIR && errno != EPERM)
         return -errno;
     int saved = errno;

@@ -48,7 +48,9 @@ static int connect_to(const char *path)
     return fd_steal(&fd);
 }
 
-/* -EPIPE: the emulator is gone. */
+/* -EPIPE: the emulator is gone. The emulator is watched beside its socket: one that died would
+ * otherwise be waited for until the deadline. What it has sent before its end is read first,
+ * because that says why. */
 static int wait_for_emulator(int64_t until_ms, int fd, int most_ms)
 {
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN},

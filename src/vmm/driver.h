@@ -60,7 +60,7 @@ const struct vmm_driver *vmm_driver_find(const struct vm *vm);
  * EMULATOR_FIRST_FD on (none for -1), and its standard error kept for emulator_read_message(). It
  * dies with mas-vmm. Fails by child_must(). */
 #define EMULATOR_FIRST_FD 3
-#define EMULATOR_FDS_MAX  16
+#define EMULATOR_FDS_MAX  20
 void emulator_start(struct vm *vm, const char *const *argv, const int *fds, size_t n_fds);
 /* SIGKILL: what a driver's stop does where its emulator keeps nothing. */
 void emulator_kill(struct vm *vm);

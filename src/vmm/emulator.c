@@ -45,8 +45,8 @@ void machine_drives_word(const struct machine_config *m, char *ret, size_t size)
     size_t n = 0;
     ret[0] = 0;
     for (uint32_t i = 0; i < m->n_drives && n < size; i++)
-        n += (size_t)snprintf(ret + n, size - n, "%s%s", i ? "," : " " GUEST_DRIVES_WORD,
-                              m->drives[i].id);
+        n += (size_t)snprintf(ret + n, size - n, "%s%s%s", i ? "," : " " GUEST_DRIVES_WORD,
+                              m->drives[i].id, m->drives[i].writable ? GUEST_WRITABLE : "");
 }
 
 /* In the emulator's process: descriptors at their numbers, and the tool's user. */

@@ -73,6 +73,8 @@ static void must_have_started(struct guest_message *m)
 {
     struct child_failure *f = &m->failure;
     f->step[sizeof(f->step) - 1] = 0;
+    /* The guest may be hostile: its text goes to logs and answers, where control characters do
+     * harm. */
     for (char *c = f->step; *c; c++)
         if (*c < ' ' || *c > '~')
             *c = '?';
@@ -95,9 +97,15 @@ static int read_authority(const struct vm *vm, char ret[INTERCEPT_PEM_SIZE])
     return pread(vm->authority_fd, ret, INTERCEPT_PEM_SIZE - 1, 0) < 0 ? -errno : 0;
 }
 
-static void send_order(struct vm *vm)
+static int64_t realtime_ns(void)
 {
     struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void send_order(struct vm *vm)
+{
     struct guest_order o = {
         .magic = GUEST_MAGIC,
         .n_filter = vm->start.n_filter,
@@ -108,13 +116,21 @@ static void send_order(struct vm *vm)
     r = r < 0 ? r : fill_random(o.seed, sizeof(o.seed));
     r = r < 0 ? r : read_authority(vm, o.authority);
     memcpy(o.mark, vm->mark, sizeof(o.mark));
-    clock_gettime(CLOCK_REALTIME, &now);
-    o.realtime_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    o.realtime_ns = realtime_ns();
     r = r < 0 ? r : fd_write_all(vm->ctl_fd, &o, sizeof(o));
     r = r < 0 ? r
               : fd_write_all(vm->ctl_fd, vm->filter, vm->start.n_filter * sizeof(vm->filter[0]));
     explicit_bzero(o.seed, sizeof(o.seed));
     child_must(r, "give the guest its order", -1);
+}
+
+/* The port's socket takes a record whole or not at all. A guest that reads none has the time that
+ * it has. */
+void guest_set_clock(struct vm *vm)
+{
+    const struct guest_renewal r = {
+        .magic = GUEST_MAGIC, .only_clock = 1, .realtime_ns = realtime_ns()};
+    fd_write_all(vm->ctl_fd, &r, sizeof(r));
 }
 
 void guest_await_boot(struct vm *vm)
@@ -132,19 +148,18 @@ void guest_begin(struct vm *vm)
     receive_news(vm, GUEST_STARTED, "start the runner in the guest", &m);
     must_have_started(&m);
     fd_set_nonblock(vm->ctl_fd, true);
+    guest_set_clock(vm);
 }
 
 /* What the machine that this one is a copy of had yet to say of its connections comes first. */
 void guest_renew(struct vm *vm)
 {
-    struct timespec now;
     struct guest_message m;
     struct guest_renewal r = {.magic = GUEST_MAGIC};
     int e = fill_random(vm->mark, sizeof(vm->mark));
     e = e < 0 ? e : fill_random(r.seed, sizeof(r.seed));
     memcpy(r.mark, vm->mark, sizeof(r.mark));
-    clock_gettime(CLOCK_REALTIME, &now);
-    r.realtime_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    r.realtime_ns = realtime_ns();
     e = e < 0 ? e : fd_write_all(vm->ctl_fd, &r, sizeof(r));
     explicit_bzero(r.seed, sizeof(r.seed));
     child_must(e, "renew the guest", -1);
@@ -156,6 +171,7 @@ void guest_renew(struct vm *vm)
     child_must(m.news == GUEST_RENEWED ? 0 : -EPROTO, "renew the guest", -1);
     vm->connections = m.connection;
     fd_set_nonblock(vm->ctl_fd, true);
+    guest_set_clock(vm);
 }
 
 int guest_hear(struct vm *vm, uint32_t *closed)

@@ -15,9 +15,9 @@
 #include "vmm/driver.h"
 #include "vmm/vmm.h"
 
-static const char usage[] = "usage: mas-vmm [--help|--version]\n"
-                            "Started by mas-sandboxd, a process a virtual machine; of no use by "
-                            "hand.\n";
+static const char usage[] =
+    "usage: mas-vmm [--help|--version]\n"
+    "mas-sandboxd starts one such process per virtual machine; it is of no use by hand.\n";
 
 /* Started by hand, or by a program that is not the warden. */
 static int explain(int argc, char **argv)
@@ -87,6 +87,7 @@ int main(int argc, char **argv)
                            .image_fd = -1,
                            .disk_fd = -1,
                            .tap_fd = -1,
+                           .drive_fds = {-1, -1, -1, -1},
                            .authority_fd = -1,
                            .listener_fd = -1,
                            .log = {-1, -1},

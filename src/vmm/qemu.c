@@ -35,7 +35,8 @@ enum {
     FD_IMAGE, /* where it has an image */
     FD_TAP,   /* where it has a network by address */
     FD_SHARES,
-    FD_END = FD_SHARES + PLAN_MOUNTS_MAX,
+    FD_DRIVES = FD_SHARES + PLAN_MOUNTS_MAX, /* those that can be written */
+    FD_END = FD_DRIVES + MACHINE_WRITABLE_MAX,
 };
 
 struct args {
@@ -126,12 +127,26 @@ static void add_disk(struct args *a, const char *id, const char *file, const cha
     add(a, "virtio-blk-device,drive=%s,serial=%s", id, id);
 }
 
+/* The file at a descriptor that the emulator is started with, as a name for "-drive". */
+static void add_fd(struct args *a, int fd, char *ret, size_t size)
+{
+    add(a, "-add-fd");
+    add(a, "fd=%d,set=%d", fd, fd);
+    snprintf(ret, size, "/dev/fdset/%d", fd);
+}
+
 static void add_drives(struct args *a, const struct machine_config *m)
 {
     char file[128];
+    int n_writable = 0;
     for (uint32_t i = 0; i < m->n_drives; i++) {
-        snprintf(file, sizeof(file), VM_FILES_DIR "/" VM_DRIVE_PREFIX "%s", m->drives[i].id);
-        add_disk(a, m->drives[i].id, file, ",readonly=on", &m->drives[i].rate);
+        const struct machine_drive *d = &m->drives[i];
+        if (d->writable)
+            add_fd(a, FD_DRIVES + n_writable++, file, sizeof(file));
+        else
+            snprintf(file, sizeof(file), VM_FILES_DIR "/" VM_DRIVE_PREFIX "%s", d->id);
+        /* QEMU would open the former for reading first, which this descriptor is not. */
+        add_disk(a, d->id, file, d->writable ? ",auto-read-only=off" : ",readonly=on", &d->rate);
     }
 }
 
@@ -203,9 +218,9 @@ static void fill_args(const struct vm *vm, struct args *a)
     if (vm->start.child.disk_from_fd)
         add_disk(a, GUEST_DATA_DISK, VM_DISK_FILE, ",cache=unsafe,discard=unmap", NULL);
     if (vm->image_fd >= 0) {
-        add(a, "-add-fd");
-        add(a, "fd=%d,set=1", FD_IMAGE);
-        add_disk(a, GUEST_IMAGE_DISK, "/dev/fdset/1", ",readonly=on", NULL);
+        char file[32];
+        add_fd(a, FD_IMAGE, file, sizeof(file));
+        add_disk(a, GUEST_IMAGE_DISK, file, ",readonly=on", NULL);
     }
     add_drives(a, m);
     add_port(a, "data", FD_DATA, 1);
@@ -243,6 +258,7 @@ static void qemu_start(struct vm *vm)
     fds[FD_TAP - FD_CTL] = vm->tap_fd;
     for (uint32_t i = 0; i < PLAN_MOUNTS_MAX; i++)
         fds[FD_SHARES - FD_CTL + i] = i < vm->start.child.n_mounts ? vm_start_share(vm, i) : -1;
+    memcpy(&fds[FD_DRIVES - FD_CTL], vm->drive_fds, sizeof(vm->drive_fds));
     emulator_start(vm, a.argv, fds, ELEMENTS(fds));
     for (size_t i = 0; i < ELEMENTS(ends); i++)
         close(fds[i]);

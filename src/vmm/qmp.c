@@ -43,7 +43,7 @@ static int wait_for_bytes(int64_t until_ms)
     return fds[0].revents ? 0 : -EPIPE;
 }
 
-/* The next line as a new object; *ret is NULL where it is none. */
+/* The next line as a new object; *ret is NULL where the line is not an object. */
 static int receive_line(int64_t until_ms, json_t **ret)
 {
     char *end;

@@ -128,6 +128,8 @@ static void __attribute__((noreturn)) relay_serve(const char *path)
 static void __attribute__((noreturn))
 become_relay(const struct vm *vm, int socket_fd, const char *path)
 {
+    /* Before the first byte from either side this process gives up the machine's rights, and every
+     * descriptor but the listening socket: what it carries is trusted by neither end. */
     uid_t id = vm_tool_id(vm);
     if (socket_fd != RELAY_SOCKET_FD && dup2(socket_fd, RELAY_SOCKET_FD) < 0)
         _exit(1);

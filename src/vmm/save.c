@@ -42,6 +42,7 @@ int vm_save(struct vm *vm, int memory_fd, int state_fd, int disk_fd)
         r = vm_save_disk(vm, disk);
     }
     int lost = vm->driver->go_on(vm);
+    guest_set_clock(vm);
     if (r == 0) {
         snprintf(text, sizeof(text), "write the snapshot");
         r = sync_files(memory, state, disk);

@@ -34,8 +34,8 @@ struct server {
     struct pump out;                /* from it */
 };
 
-/* What the old connection still had to say is nobody's: its reader is gone, and the guest drops
- * what comes before the mark. */
+/* What the old connection still had to say has no reader any more, and the guest drops what
+ * comes before the mark. */
 static int begin_connection(struct server *s, int fd)
 {
     fd_close(&s->stream_fd);

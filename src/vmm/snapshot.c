@@ -22,7 +22,8 @@
 /* What follows the order (proto/vm.h). */
 static void receive_files(struct vm *vm)
 {
-    int fds[FD_PASS_MAX], *wanted[6];
+    int fds[FD_PASS_MAX], *wanted[FD_PASS_MAX];
+    const struct machine_config *m = &vm->start.machine;
     size_t n = 0;
     char byte;
     if (vm->start.child.origin != VM_BOOTED) {
@@ -37,6 +38,9 @@ static void receive_files(struct vm *vm)
         wanted[n++] = &vm->tap_fd;
     if (vm->start.child.flags & PLAN_AUTHORITY)
         wanted[n++] = &vm->authority_fd;
+    for (uint32_t i = 0, k = 0; i < m->n_drives && n < FD_PASS_MAX; i++)
+        if (m->drives[i].writable && k < MACHINE_WRITABLE_MAX)
+            wanted[n++] = &vm->drive_fds[k++];
     if (n == 0)
         return;
     bool good = fd_recv_msg(CHILD_CHANNEL_FD, &byte, 1, fds) == 1;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mas-vmm: one virtual machine, from inside the walls of a cell.
  *
- * Theory of operation. The cell that the warden builds for a machine is a local one in all respects
- * but one: where a local sandbox would have its runner as the first process, this one has mas-vmm,
- * which starts the emulator as the tool's user. So whoever breaks out of the guest is the tool of a
- * local sandbox: no network, no host files but read-only programs, its system calls filtered, its
- * memory and processors limited by the cell's group. mas-vmm has no right over the host either.
+ * Theory of operation. The cell that the warden builds for a machine is a local one in all
+ * respects but one: where a local sandbox would have its runner as the first process, this one
+ * has mas-vmm, which starts the emulator as the tool's user. So an attacker who breaks out of
+ * the guest is the tool of a local sandbox: no network, no host files but read-only programs,
+ * its system calls filtered, its memory and processors limited by the cell's group. mas-vmm has
+ * no right over the host either.
  *
  * It gives the guest its order over the control port and then carries the control plane's
  * connections over the data port (proto/guest.h): the first comes as a descriptor with the start,
@@ -35,9 +36,10 @@ struct vm {
     int image_fd;            /* the image's disk, or -1 */
     int disk_fd;             /* of a copy: the disk of the machine that it is one of, or -1 */
     int tap_fd;              /* its link, until the emulator has it; or -1 */
-    int authority_fd;        /* the certificate of its interceptor's authority, or -1 */
-    int listener_fd;         /* of the machine's vsock socket, or -1 */
-    uint32_t connections;    /* that the guest has had */
+    int drive_fds[MACHINE_WRITABLE_MAX]; /* of drives that can be written, in their order; or -1 */
+    int authority_fd;                    /* the certificate of its interceptor's authority, or -1 */
+    int listener_fd;                     /* of the machine's vsock socket, or -1 */
+    uint32_t connections;                /* that the guest has had */
     struct vm_outlet {
         int pipe_fd;   /* what is written there goes to the operator's file, */
         int socket_fd; /* which is sent there; both -1: there is none */
@@ -83,6 +85,10 @@ void guest_await_boot(struct vm *vm);
 void guest_begin(struct vm *vm);
 /* Makes another machine of one that is a copy; its runner runs. Fails by child_must(). */
 void guest_renew(struct vm *vm);
+/* Tells a guest whose runner runs what time it is. Its clock stands still with its machine; and the
+ * time that came with the order, or with the renewal, was on its way for as long as the guest took
+ * to come to it, which on a busy host is seconds. */
+void guest_set_clock(struct vm *vm);
 /* Reads news while it runs: 0, or -errno when there will be no more. *closed: the connection with
  * that number was closed inside. */
 int guest_hear(struct vm *vm, uint32_t *closed);

@@ -86,11 +86,9 @@ int ceiling_check(const struct warden *w, const struct plan *p, struct limits *r
         reply->wall = WALL_NETWORK;
         return -EOPNOTSUPP;
     }
-    if (p->flags & PLAN_AUTHORITY &&
-        (!ops->has_authority || !(p->flags & PLAN_PROXY) || p->image[0])) {
-        snprintf(
-            reply->message, sizeof(reply->message),
-            "only sandboxes with a network by name and the host's programs can be intercepted");
+    if (p->flags & PLAN_AUTHORITY && (!ops->has_authority || !(p->flags & PLAN_PROXY))) {
+        snprintf(reply->message, sizeof(reply->message),
+                 "only sandboxes with a network by name can be intercepted");
         reply->wall = WALL_NETWORK;
         return -EOPNOTSUPP;
     }

@@ -151,6 +151,8 @@ static bool joins_at_clone(const struct cgroup *cg)
     return cg->root && cg->root->driver == &cgroup_v2;
 }
 
+/* In version 2 a process is cloned into its group (CLONE_INTO_CGROUP), so that nothing it does
+ * escapes the limits. In version 1 it enters by itself, with cgroup_join(). */
 int cgroup_open_for_clone(const struct cgroup *cg, int *ret_fd)
 {
     *ret_fd = -1;
@@ -192,6 +194,8 @@ int cgroup_freeze(struct cgroup *cg, bool on)
     return cg->root->driver->freeze(cg, on);
 }
 
+/* A group that still has a dying process cannot be removed yet: what is left stays marked, and the
+ * caller tries again. */
 int cgroup_remove(struct cgroup *cg)
 {
     int result = 0;

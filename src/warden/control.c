@@ -143,18 +143,24 @@ static void do_create(struct warden *w, const struct plan *p, struct plan_reply 
 {
     struct limits limits;
     struct child_trees trees;
-    int r = 0;
     if (cell_exists(w, p->id)) {
         snprintf(reply->message, sizeof(reply->message), "a sandbox of this id exists");
-        r = -EEXIST;
-    } else if (map_count(w->by_id) >= w->options.max_sandboxes) {
+        return reply_error(w, reply, -EEXIST);
+    }
+    if (map_count(w->by_id) >= w->options.max_sandboxes) {
         snprintf(reply->message, sizeof(reply->message), "all %u sandboxes are in use",
                  w->options.max_sandboxes);
-        r = -EAGAIN;
+        return reply_error(w, reply, -EAGAIN);
     }
-    r = r < 0 ? r : ceiling_check(w, p, &limits, reply);
-    r = r < 0 ? r : ceiling_open_trees(w, p, &trees, reply);
-    r = r < 0 ? r : cell_create(w, p, &limits, &trees, reply);
+    /* The ceiling comes before anything is opened: a control plane that was taken over must not
+     * have the warden open a path that the operator did not allow, not even to see it fail. */
+    int r = ceiling_check(w, p, &limits, reply);
+    if (r < 0)
+        return reply_error(w, reply, r);
+    r = ceiling_open_trees(w, p, &trees, reply);
+    if (r < 0)
+        return reply_error(w, reply, r);
+    r = cell_create(w, p, &limits, &trees, reply);
     if (r < 0)
         reply_error(w, reply, r);
 }

@@ -56,6 +56,8 @@ static int copy_dir(int source, int target, const char *name, struct copy_budget
     return r;
 }
 
+/* The link's text is copied and not followed: inside a sandbox it leads to what is there, or
+ * nowhere. */
 static int copy_link(int source, int target, const char *name)
 {
     char text[PATH_MAX];
@@ -66,6 +68,9 @@ static int copy_link(int source, int target, const char *name)
     return symlinkat(text, target, name) < 0 && errno != EEXIST ? -errno : 0;
 }
 
+/* Only what every user of the host may read is copied: the copy is read by every sandbox. What
+ * cannot be copied within the budget is left out, because a host's /etc may be of any size, and a
+ * sandbox without one of its files still starts. */
 static int copy_entry(int source, int target, const char *name, struct copy_budget *budget)
 {
     struct stat st;

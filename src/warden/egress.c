@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See network.h. */
+/* See egress.h. */
 #include "warden/egress.h"
 
 #include <errno.h>
@@ -157,16 +157,21 @@ static void on_net_answer(struct program_task *t, const void *record)
         send_removals_left(n);
 }
 
+static void start_program_later(struct egress *n)
+{
+    n->again_ms = n->ready || !n->again_ms ? AGAIN_MS : 2 * n->again_ms;
+    n->again_ms = n->again_ms > AGAIN_MAX_MS ? AGAIN_MAX_MS : n->again_ms;
+    n->ready = false;
+    n->again = watcher_add_timer(n->warden->watcher, (int)n->again_ms, start_program, n);
+}
+
 static void on_net_end(struct program_task *t, int wait_status)
 {
     struct egress *n = container_of(t, struct egress, task);
     log_error("mas-net ended wait_status=%d", wait_status);
-    n->again_ms = n->ready || !n->again_ms ? AGAIN_MS : 2 * n->again_ms;
-    n->again_ms = n->again_ms > AGAIN_MAX_MS ? AGAIN_MAX_MS : n->again_ms;
-    n->ready = false;
+    start_program_later(n);
     lose_removals(n);
     egress_fail_all(n->warden);
-    n->again = watcher_add_timer(n->warden->watcher, (int)n->again_ms, start_program, n);
 }
 
 static void start_program(void *data)
@@ -183,8 +188,10 @@ static void start_program(void *data)
     int r = program_task_start(&n->task, net_exec, &start, sizeof(start), n->router_ns);
     if (r == 0)
         return;
+    /* The host may be short of processes or descriptors, and not for ever: until then
+     * egress_check() answers that it is to be tried again, so there is no reason against it. */
     log_error("mas-net cannot be started: %s", strerror(-r));
-    snprintf(n->why_not, sizeof(n->why_not), "mas-net cannot be started: %s", strerror(-r));
+    start_program_later(n);
 }
 
 /* --- start and end */
@@ -235,7 +242,9 @@ void egress_start(struct warden *w)
     if (n->program_fd < 0)
         return set_why_not(n, "mas-net is not installed");
     if (!net_config_is_valid(c))
-        return set_why_not(n, "network_pool and network_pool6 are no networks of use");
+        return set_why_not(
+            n,
+            "network_pool or network_pool6 is not a network that sandboxes can get addresses from");
     int r = name_instance(n);
     r = r < 0 ? r : make_router_ns(n);
     if (r < 0)

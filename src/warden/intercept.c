@@ -226,27 +226,33 @@ static int check_start(const struct warden *w, const struct plan *p, char *why, 
     return 0;
 }
 
+static void refuse_start(struct warden *w, struct plan_reply *reply, int error)
+{
+    reply->error = -error;
+    if (!reply->message[0])
+        snprintf(reply->message, sizeof(reply->message), "start an interceptor: %s",
+                 strerror(-error));
+    control_send(w, reply, -1);
+}
+
 void intercept_start(struct warden *w, const struct plan *p, int pairs_fd, struct plan_reply *reply)
 {
     _cleanup_strbuf_ struct strbuf file = STRBUF_INIT(INTERCEPT_FILE_MAX);
     int r = check_start(w, p, reply->message, sizeof(reply->message));
-    r = r < 0 ? r : read_pairs(pairs_fd, &file);
-    if (r >= 0) {
-        struct intercept *i = intercept_find(w, p->id);
-        reply_waiting(i, ECANCELED, "it was asked for again");
-        i->tag = p->tag;
-        r = start_again(i, &file);
-        if (r < 0) {
-            i->tag = 0;
-            intercept_free(i);
-        }
-    }
+    if (r < 0)
+        return refuse_start(w, reply, r);
+    r = read_pairs(pairs_fd, &file);
+    if (r < 0)
+        return refuse_start(w, reply, r);
+    struct intercept *i = intercept_find(w, p->id);
+    reply_waiting(i, ECANCELED, "another interceptor was asked for");
+    i->tag = p->tag;
+    r = start_again(i, &file);
     if (r >= 0)
         return;
-    reply->error = -r;
-    if (!reply->message[0])
-        snprintf(reply->message, sizeof(reply->message), "start an interceptor: %s", strerror(-r));
-    control_send(w, reply, -1);
+    i->tag = 0;
+    intercept_free(i);
+    refuse_start(w, reply, r);
 }
 
 int intercept_open_certificate(const struct warden *w, const char *id)

@@ -42,6 +42,8 @@ void ledger_forget_claims(struct ledger *l)
         claims_set(l->claims_fd, i, 0);
 }
 
+/* What an image could still grow by. One that cannot be looked at counts in full, which may refuse
+ * too early and never too late. */
 static uint64_t missing_bytes(const struct ledger_entry *e)
 {
     struct stat st;

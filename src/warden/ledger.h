@@ -8,11 +8,11 @@
  * would be memory), the ledger counts the promise against what is free. Either way
  * state_reserve_bytes stay free, for what the daemon needs to live.
  *
- * What is counted and has no blocks yet is told to the image keeper and the control plane
- * (proto/promised.h): uploads, images and kept output leave it free, beside the reserve. It falls
- * as sandboxes write, which is looked at from time to time; a figure that is old is too high, never
- * too low, because images do not give blocks back. These two in turn claim what they are about to
- * write (proto/claims.h), and no disk is promised of that.
+ * What is counted and has no blocks yet is reported to the image keeper and the control plane
+ * (proto/promised.h): uploads, images and kept output leave it free, beside the reserve. It
+ * falls as sandboxes write, which is looked at from time to time; a figure that is old is too
+ * high, never too low, because images do not give blocks back. These two in turn claim what they
+ * are about to write (proto/claims.h), and no disk is promised of that.
  *
  * Nothing is asked of the file system for a sandbox whose disk is in memory. */
 #pragma once

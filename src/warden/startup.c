@@ -121,7 +121,7 @@ int startup_seal(const struct startup *s)
     _cleanup_close_ int fd = r < 0 ? r : fd_sealed_memory("mas-startup", b.data, b.len);
     if (fd < 0)
         return fd;
-    /* What the operator's shell left open is none of the warden's business. */
+    /* What the operator's shell left open must not stay open in the warden. */
     if (close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
         return -errno;
     r = set_cloexec(s, false, &name);

@@ -53,7 +53,7 @@ struct startup {
     int default_image_fd;
     int line_in, line_out;
     int control_config_fd, gateway_config_fd, keeper_config_fd; /* sealed; see proto/handover.h */
-    int kube_fd, kube_settings_fd; /* mas-kube, and what it is told, sealed; -1: no cluster */
+    int kube_fd, kube_settings_fd; /* mas-kube and its sealed settings; -1: no cluster */
     uint32_t n_listeners;
     struct startup_listener listeners[HANDOVER_LISTENERS_MAX];
 };

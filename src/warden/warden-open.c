@@ -33,12 +33,15 @@ static int open_state(struct warden *w, struct error *err)
 static int open_signer(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
-    int r = o->sign_audit ? signer_open(&w->signer, w->state_fd, err) : 0;
-    if (r >= 0 && o->sign_audit && o->audit_checkpoint_file)
-        r = signer_open_file(&w->signer, o->audit_checkpoint_file, err);
-    if (r >= 0 && o->sign_audit && o->audit_checkpoint_syslog)
-        r = signer_open_syslog(&w->signer, err);
-    return r;
+    if (!o->sign_audit)
+        return 0;
+    int r = signer_open(&w->signer, w->state_fd, err);
+    if (r < 0)
+        return r;
+    r = o->audit_checkpoint_file ? signer_open_file(&w->signer, o->audit_checkpoint_file, err) : 0;
+    if (r < 0)
+        return r;
+    return o->audit_checkpoint_syslog ? signer_open_syslog(&w->signer, err) : 0;
 }
 
 /* The key of the seals, and the program that they are for. */

@@ -52,6 +52,8 @@ static int check_options(const struct warden_options *o, struct error *err)
     return 0;
 }
 
+/* An overlay in a user namespace keeps its marks in user attributes, which a tmpfs has since
+ * Linux 6.6. Where it has none, the upper directory of an image has to be on a disk. */
 static bool probe_tmpfs_attributes(void)
 {
     _cleanup_close_ int fd = memfd_create("probe", MFD_CLOEXEC);
@@ -100,6 +102,8 @@ static struct warden *warden_alloc(const struct warden_options *o)
 
 static int start_janitor(struct warden *w);
 
+/* The janitor is started again at once: without it the groups of dead sandboxes would stay, and
+ * all groups of this instance would outlive a warden that is killed. */
 static void on_janitor_exit(pid_t pid, int wait_status, void *data)
 {
     struct warden *w = data;
@@ -130,6 +134,9 @@ static void raise_open_files(void)
         log_warn("cannot raise the limit of open files error=%s", strerror(errno));
 }
 
+/* The order matters. The filter is compiled before the host is touched, because that can fail
+ * and leaves nothing behind. The janitor is there before the first sandbox whose group it may
+ * have to remove. Blanks come last, since they are made of everything that was opened before. */
 static int prepare_host(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
@@ -184,6 +191,8 @@ struct warden *warden_new(const struct warden_options *o, struct error *err)
     return w;
 }
 
+/* Cells end before what they were made from, and the janitor after all of them: it removes their
+ * groups. The loop's handles belong to cells and programs, so that the loop goes nearly last. */
 void warden_free(struct warden *w)
 {
     if (!w)

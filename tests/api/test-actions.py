@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The actions API as a person would use it, with curl: submit, see it pending, decide, see the result."""
+import contextlib
 import os
+import sqlite3
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
@@ -275,6 +277,35 @@ def test_the_daemon_stopped_and_started_what_waited_still():
         k["ann"].approve(w)
         done = k["agent"].ended(w)
         equal(done["status"], "failed", done)
+
+
+@test("an action on record whose parameters are refused today stays on record, and does not run")
+def test_an_action_whose_parameters_are_refused_today():
+    d, k = keyed()
+    with d:
+        waits = k["agent"].submit("file_operation", operation="write", path="a.txt", content="x")
+        ended = k["agent"].submit("skill_execution", skill="calculator", expression="1+1")
+        equal(k["agent"].ended(ended)["status"], "completed")
+        d.stop()
+        with contextlib.closing(sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)) as db:
+            for a, member in ((waits, "content"), (ended, "expression")):
+                row = json.loads(db.execute("SELECT body FROM action WHERE key = ?", (a["action_id"],)).fetchone()[0])
+                row["parameters"][member] = 5
+                db.execute("UPDATE action SET body = ? WHERE key = ?", (json.dumps(row).encode(), a["action_id"]))
+        d.start()
+        equal(k["ann"].get("/api/actions/pending").json, [])
+        a = k["agent"].action(waits)
+        equal(a["status"], "failed", a)
+        check("'content' must be a string" in a["error"], a)
+        equal(k["agent"].action(ended)["status"], "completed")
+
+
+@test("a content that is no text is refused by every operation")
+def test_a_content_that_is_no_text():
+    c = Curl(shared_daemon())
+    for operation in ("read", "write", "list"):
+        a = c.post("/api/actions", {"action_type": "file_operation", "parameters": {"operation": operation, "path": "a.txt", "content": 5}})
+        equal((a.status, b"'content' must be a string" in a.body), (400, True), (operation, a))
 
 
 main()

@@ -462,7 +462,7 @@ def test_a_webhook_that_takes_nothing_is_tried_as_often():
     with Guarded(POLICY, "--webhook-url", f"http://127.0.0.1:{server.server_port}/", "--gateway-allow-private", "127.0.0.0/8",
                  "--webhook-queue", "2", "--webhook-tries", "2", "--webhook-timeout", "100s") as d:
         ids = [d.post("/v1/run", {"command": ["touch", "x"]}).json["approval_id"] for _ in range(3)]
-        wait_for(lambda: f"an event is dropped approval={ids[2]}" in d.log_text(), d.log_text)
+        wait_for(lambda: f"(webhook_queue) approval={ids[2]}" in d.log_text(), d.log_text)
         hold.set()
         wait_for(lambda: d.log_text().count("was not delivered") == 2, lambda: (got, d.log_text()))
         equal(got, [ids[0]] * 2 + [ids[1]] * 2, "one after the other, each twice")

@@ -38,6 +38,20 @@ def control_pid(d):
 
 # --- options
 
+@test("the runner names the option that it refuses, with what it takes")
+def test_the_runner_names_what_it_refuses():
+    for args, words in ((["--proxy-port", "70000"], "--proxy-port: '70000' is not a number from 0 to 65535"),
+                        (["--pid1", "--uid", "-1"], "--uid: '-1' is not a number from 0 to 4294967294"),
+                        (["--workdir", "/", "--gid"], "'--gid' needs a value"),
+                        (["--nonsense"], "there is no option '--nonsense', or it takes no value"),
+                        (["--pid1=1"], "there is no option '--pid1=1', or it takes no value"),
+                        (["--shared-uid", "stray"], "unexpected argument 'stray'"),
+                        (["--filter-file", "/nowhere"], "--filter-file: open '/nowhere': No such file or directory"),
+                        (["--pid1"], "--pid1 needs --uid and --gid of a user that is not root, or --shared-uid")):
+        p = subprocess.run([os.path.join(BUILD, "mas-toolrunner"), *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+        equal((p.returncode, p.stdout, p.stderr.splitlines()[0]), (2, "", f"mas-toolrunner: {words}"), args)
+
+
 @test("--help names every flag, --version the version")
 def test_help_names_every_flag_version_the_version():
     p = daemon("--help")

@@ -362,7 +362,7 @@ def test_what_a_revoked_key_asked_for_is_void():
 def test_what_a_key_may_not_be_called_or_have_is_refused():
     d = daemon()
     bad = [{}, {"name": "x"}, {"name": "", "roles": ["agent"]}, {"name": "x" * 65, "roles": ["agent"]}, {"name": "a\nb", "roles": ["agent"]},
-           {"name": "token", "roles": ["agent"]}, {"name": "x", "roles": []}, {"name": "x", "roles": ["root"]}, {"name": "x", "roles": "agent"},
+           {"name": "token", "roles": ["agent"]}, {"name": "stream", "roles": ["agent"]}, {"name": "x", "roles": []}, {"name": "x", "roles": ["root"]}, {"name": "x", "roles": "agent"},
            {"name": "x", "roles": ["agent"], "quotas": {"max_execs": -1}}, {"name": "x", "roles": ["agent"], "expires_in_s": 0},
            {"name": "x", "roles": ["agent"], "quotas": 5}, {"name": 7, "roles": ["agent"]}]
     for body in bad:

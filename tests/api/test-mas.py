@@ -573,6 +573,8 @@ def test_calculator():
                     ("2*-3", -6), (" 1 + 1 ", 2), ("--2", 2), ("1.5*2", 3)):
         got = calc(e)
         check(abs(got - want) < 1e-9, (e, got))
+    for e, want in (("1/3", 1 / 3), ("0.1+0.2", 0.1 + 0.2), ("123456789012345678", 123456789012345678.0)):
+        equal(float(calc(e)), want, "to the last digit")
     for e in ("1/0", "1%0", "", "1+", "(1", "1)", "abc", "1 2", "__import__('os')", "1..2", "(" * 5000 + "1" + ")" * 5000):
         refused("tool_failed", "", "calculator", {"expression": e})
     refused("tool_failed", "division by zero", "calculator", {"expression": "1/0"})

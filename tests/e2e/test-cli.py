@@ -763,7 +763,7 @@ def test_setup_with_others(t):
     os.symlink(outside, f"{root}/etc/mas-sandbox")
     seen = tree(outside)
     p = t.sbx("setup", *args, "-user", "alice", addr=False)
-    t.is_(p, "a file that is a link is left alone", 125, None, re.compile(rb"no ordinary file.*\n.*-undo"))
+    t.is_(p, "a file that is a link is left alone", 125, None, re.compile(rb"not an ordinary file.*\n.*-undo"))
     t.is_(t.sbx("setup", *args, "-user", "alice", "-skip", "subids", addr=False), "a directory that leads out", 125, None,
           re.compile(rb"config.yaml"))
     t.ok(tree(outside) == seen, "nothing outside of the root was touched", tree(outside))

@@ -9,6 +9,7 @@ is who broke out of the guest: frames are written to the emulator's own end of t
 import ipaddress
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -768,6 +769,20 @@ def test_kill_net(n):
     refused("tcp 11.0.0.3 80", "tcp 11.0.0.4 443")
 
 
+@test("a mas-net that cannot be started is tried again")
+def test_start_again():
+    pid, warden = net_pid(net.daemon), net.daemon.get("/v1/status").json["warden_pid"]
+    limits = resource.prlimit(warden, resource.RLIMIT_NOFILE)
+    before = net.daemon.log_text().count("mas-net cannot be started")
+    resource.prlimit(warden, resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: net.daemon.log_text().count("mas-net cannot be started") > before, "a start that fails")
+    finally:
+        resource.prlimit(warden, resource.RLIMIT_NOFILE, limits)
+    wait_for(lambda: net.daemon.post("/v1/sandboxes", {"network": {"cidrs": ["11.0.0.3"]}}).status == 201, "another mas-net, and it serves")
+
+
 @allowed("tcp", "and what was allowed still is")
 def test_after_kill(_):
     equal(tries("tcp 11.0.0.2 80", "tcp 11.0.0.2 8080"), {"tcp 11.0.0.2 80": "connected", "tcp 11.0.0.2 8080": "connected"})
@@ -842,6 +857,13 @@ if RUNTIME == "microvm":
                 refused("tcp 11.0.0.4 80", box=box)
                 a = patch(box, d, allow=[{"host": "11.0.0.3", "ports": [80], "for": "1m"}])
                 check(a.status == 403 and "network.allowed_cidrs" in a.json["error"]["message"], a)
+            asks = "version: 1\ndefault: allow\nrules:\n  - {id: person, verdict: ask, tool: network, host: [11.0.0.3, 11.0.0.4]}\n"
+            config = OTHER_POOLS + 'create_ready_timeout: 240s\nnetwork_cidrs: ["11.0.0.0/24"]\n'
+            with Guarded(asks, "--runtime-config", file.name, config=config) as d, d.sandbox(network={"cidrs": ["11.0.0.2"]}) as box:
+                a = patch(box, d, allow=[{"host": "11.0.0.3", "ports": [80], "for": "1m"}])
+                check(a.status == 403 and "network.allowed_cidrs" in a.json["error"]["message"], a)
+                equal(d.get("/v1/approvals").json["approvals"], [], "no person is asked in vain")
+                equal(patch(box, d, allow=[{"host": "11.0.0.4", "ports": [80], "for": "1m"}]).status, 202)
 
     @test("machines have no network by address where their file does not enable it, whatever others may have")
     def test_machines_file_closes():

@@ -15,6 +15,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import world as w
 import cases
+import images
 from masd import *
 
 if os.environ.get("MAS_EGRESS_USER"):
@@ -131,6 +132,10 @@ if cases.RUNTIME.split("-")[0] in ("podman", "docker"):
         plain = net.sandbox({"allow": [{"host": "allowed.test"}]})
         bundles = [box.sh(f"cat {AUTHORITIES}")["stdout"].count("BEGIN CERTIFICATE") for box in (plain, net.box)]
         equal(bundles[1], bundles[0] + 1, "certificates")
+        digest = images.put_image(net.daemon, images.small, change=lambda root: images.write(root, AUTHORITIES[1:], "# of the image\n"))
+        with net.sandbox(NETWORK, image="sha256:" + digest) as box:
+            text = box.sh(f"cat {AUTHORITIES} $SSL_CERT_FILE")["stdout"]
+            equal((text.count("# of the image"), text.count("BEGIN CERTIFICATE")), (2, 2), text)
         net.daemon.process.kill()
         net.daemon.process.wait()
         net.daemon.start()
@@ -377,6 +382,48 @@ def test_what_cannot_be_meant_is_refused_by_name():
         check(a.status == 400 and list(change)[0] in a.body.decode(), a)
 
 
+@test("an image's programs trust its own authorities and the interceptor, wherever it has them; one without any is refused by name")
+def test_images():
+    pki = "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
+    ask = "import urllib.request; print(urllib.request.urlopen('https://allowed.test/tell',timeout=60).read().decode(), end='')"
+    own = "# of the image\n"
+
+    def debian(root):
+        images.write(root, AUTHORITIES[1:], own)
+
+    def fedora(root):
+        images.write(root, pki, own)
+        os.makedirs(os.path.join(root, "etc/pki/tls/certs"))
+        os.symlink("/" + pki, os.path.join(root, "etc/pki/tls/certs/ca-bundle.crt"))
+        os.makedirs(os.path.join(root, "etc/ssl"))
+        os.symlink("../pki/tls/certs", os.path.join(root, "etc/ssl/certs"))
+
+    def outside(root):
+        os.makedirs(os.path.join(root, "etc/ssl/certs"))
+        os.symlink("../" * 20 + net.daemon.log_path[1:], os.path.join(root, AUTHORITIES[1:]))
+
+    def sandbox(number, change, fill=images.small, network=NETWORK):
+        digest = images.put_image(net.daemon, fill, number, change=change)
+        return net.daemon.post("/v1/sandboxes", {"image": "sha256:" + digest, "network": network})
+
+    for number, change, fill, path in ((1, debian, images.host_like, AUTHORITIES), (2, fedora, images.small, "/etc/pki/tls/certs/ca-bundle.crt")):
+        a = sandbox(number, change, fill)
+        equal(a.status, 201, a)
+        with Sandbox(net.daemon, a.json) as box:
+            text = net.run("cat", path, box=box)["stdout"]
+            check(text.startswith(own) and text.count("BEGIN CERTIFICATE") == 1, text)
+            equal(net.run("sh", "-c", "cat $SSL_CERT_FILE", box=box)["stdout"], text)
+            if fill == images.host_like:
+                a = net.python(ask, box=box)
+                equal((a["exit_code"], a["stdout"]), (0, WITH), a)
+    for number, change in ((3, None), (4, outside)):
+        a = sandbox(number, change)
+        check(a.status >= 400 and "certificate authorities" in a.json["error"]["message"], a)
+    a = sandbox(5, debian, network={"allow": [{"host": "allowed.test"}]})
+    with Sandbox(net.daemon, a.json) as box:
+        equal(net.run("cat", AUTHORITIES, box=box)["stdout"], own, "of a sandbox without an interceptor")
+
+
 @test("a server that cannot prove its name gets nothing, and the client is told why")
 def test_a_server_that_cannot_prove_its_name_gets():
     before = len(net.world.requests())
@@ -559,7 +606,7 @@ for i in range(40):
     if b' 200 ' in got:
         held.append(s)
         if i % 2: s.sendall(b'\\x16\\x03\\x01\\x40\\x00')
-    elif b' 503 ' in got and b'too many connections of this sandbox' in got: refused+=1
+    elif b' 503 ' in got and b'this sandbox has too many connections' in got: refused+=1
 with open('/tmp/held.new','w') as f: f.write('%d held, %d refused'%(len(held),refused))
 os.rename('/tmp/held.new','/tmp/held')
 while not os.path.exists('/tmp/over'): time.sleep(0.1)

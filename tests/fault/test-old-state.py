@@ -106,7 +106,7 @@ def test_approvals_of_version_0_1_are_on_record():
             ran = d.post("/v1/run", call, headers=dict(auth("agent"), **{"X-Mas-Approval-Id": id}))
             equal(ran.status, 403, f"{a}: {ran}")
             if a["status"] == "approved":
-                check("is void now: version 0.1 asked for it" in ran.json["error"]["message"], ran)
+                check("is void now: it was asked for by version 0.1" in ran.json["error"]["message"], ran)
         again = d.post("/v1/run", {"command": ["touch", "/workspace/g"]}, headers=auth("agent"))
         equal(again.status, 202, again)
         a = d.post(f"/v1/approvals/{again.json['approval_id']}/approve", {}, headers=auth("appr"))

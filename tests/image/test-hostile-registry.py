@@ -118,9 +118,9 @@ def test_layers_that_are_elsewhere_no_address_of_an_image():
     for key in ("URLs", "url\u017f"):  # the program that fetches reads these as "urls"
         image = Liar(GOOD)
         image.manifest["layers"][0].update({"mediaType": DOCKER + "image.rootfs.foreign.diff.tar.gzip", key: [url]})
-        equal(refused(image, "read as another"), 0, key)
+        equal(refused(image, "read as that of another"), 0, key)
     image = changed(Layers=[dict(Liar(GOOD).manifest["layers"][0], urls=[url])])
-    equal(refused(image, "read as another"), 0)
+    equal(refused(image, "read as that of another"), 0)
 
 
 @test("redirections to files are not followed; what others answer is no image, and is not shown")

@@ -14,7 +14,7 @@ import masd
 
 cluster, token = start_world()
 CARRIERS = [sys.argv.pop(1)] if sys.argv[1:] and sys.argv[1] in ("exec", "direct") else ["exec", "direct"]
-apply_overlay(cluster, "direct")
+apply_objects(cluster, "direct")
 HOST_LIKE = "docker.example/base:host"
 host_like_image(HOST_LIKE)
 suite = conformance_suite()

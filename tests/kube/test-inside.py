@@ -13,7 +13,7 @@ from world import *
 from attempt import put_attack, refused
 
 cluster, token = start_world()
-apply_overlay(cluster, "direct")
+apply_objects(cluster, "direct")
 HOST_LIKE = "docker.example/base:host"
 host_like_image(HOST_LIKE)
 d = Daemon(*daemon_flags(token, HOST_LIKE), *DIRECT, "--kube-uid-first", "100000", "--kube-unproven-network", "--default-cpu-cores", "0.4",

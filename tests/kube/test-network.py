@@ -34,7 +34,7 @@ token = cluster.make("/api/v1/namespaces/mas-sandbox/serviceaccounts/mas-kube/to
                      {"spec": {"expirationSeconds": 7200}})["status"]["token"]
 d = Daemon("--kube-config", kubeconfig({}, {"token": token}), "--kube-images", "docker.example/base:", "--kube-link-image",
            LINK_IMAGE, "--kube-image", IMAGE, "--create-ready-timeout", "120s", "--kube-uid-first", "100000",
-           "--gateway-allow-private", ADDRESS).start()
+           "--gateway-allow-private", ADDRESS, "--network-cidrs", ADDRESS).start()
 
 
 def pods():
@@ -139,6 +139,27 @@ def by_name():
         got = fetch(ADDRESS)
         check(str(1 << 20) in got, f"through the next control plane: {got}")
     server.shutdown()
+
+
+@test("a network by address: its ipBlock and nothing beside it, and what a pod cannot have is refused by name")
+def by_address():
+    tried("the proof of the control plane of now")
+    servers = [http.server.ThreadingHTTPServer((ADDRESS, 0), Answer) for _ in range(2)]
+    for server in servers:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    inside, outside = (server.server_address[1] for server in servers)
+    a = create(network={"cidrs": ["198.41.0.0/24"]})
+    check(a.status == 403 and "is not within the operator's network_cidrs" in a.json["error"]["message"], a)
+    with walled(network={"cidrs": [f"{ADDRESS}:{inside}"]}, accept_weaker=["network"]) as sb:
+        equal(d.get(sb.path).json["effective"]["network"], {"by": "NetworkPolicy, tried from inside", "mode": "addresses"}, "what it has")
+        fetch = lambda port: sb.exec("sh", "-c", f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 3 {ADDRESS} {port} | head -c 100")["stdout"]
+        check(" 200 " in fetch(inside), f"its network: {fetch(inside)}\n{d.log_text()}")
+        equal(fetch(outside), "", "another port of the same address")
+        d.kill_control()
+        wait_for(lambda: d.get(sb.path).json["state"] == "ready", lambda: f"it is taken over: {d.get(sb.path).json}\n{d.log_text()}")
+        equal(d.get(sb.path).json["effective"]["network"]["mode"], "addresses", "by the next control plane, too")
+    for server in servers:
+        server.shutdown()
 
 
 @test("the enforcer is lost after the proof: a sandbox that reaches the witness is refused by name")

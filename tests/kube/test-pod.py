@@ -131,7 +131,7 @@ def direct():
         r = b.ask(order(CREATE, "direct"))
         check(r.error == FORBIDDEN and "lets nothing in but" in r.text, f"a way in, where the settings name no port: {r}")
         b.do(order(DELETE, "direct"))
-    apply_overlay(cluster, "direct")
+    apply_objects(cluster, "direct")
     with direct_broker() as b:
         wait_for(lambda: b.ask(order(PROBE)).error == 0, lambda: f"all rights: {b.ask(order(PROBE))}")
         make(b, "direct")
@@ -164,6 +164,19 @@ def no_image():
         r = b.wait_told(lambda r: r.name == "nothing" and r.reason, "why it does not start")
         check(r.phase == PENDING and r.reason in (b"ErrImagePull", b"ImagePullBackOff"), r)
         b.do(order(DELETE, "nothing"))
+
+
+@test("a pod in a namespace that all sandboxes share, under a role of that namespace")
+def shared():
+    apply_objects(cluster, "shared")
+    with Broker(kubeconfig=kubeconfig({}, {"token": token}), ceiling={"shared_namespace": "mas-sandboxes"}) as b:
+        wait_for(lambda: b.ask(order(PROBE)).error == 0, lambda: f"all rights: {b.ask(order(PROBE))}")
+        made = order(CREATE, "first", slot=4)
+        wait_for(lambda: b.ask(made).error == 0, lambda: f"the admission policy has read its settings: {b.ask(made)}")
+        b.wait_told(lambda r: r.name == "first" and r.phase == RUNNING, "it runs")
+        equal(run(b, "first", "hostname; id -u"), "first\n100008\n")
+        b.do(order(DELETE, "first"))
+        equal(cluster.get("/api/v1/namespaces/mas-sandboxes/pods")["items"], [], "pods that are left")
 
 
 main()

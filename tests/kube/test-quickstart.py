@@ -31,13 +31,26 @@ def step(*command):
     return p.stdout
 
 
-@test("kind-up, image-base, run with dev/config.yaml, sbx create, exec and delete, kind-down")
+def sidecar():
+    """The same with what the end of dev/config.yaml says of sidecar mode."""
+    text = re.sub(r"^#(listen|auth_token|stream_\w+):", r"\1:", read(os.path.join(ROOT, "dev/config.yaml")), flags=re.M)
+    text = text.replace("build/dev", AT).replace("listen: [127.0.0.1:8080]", "").replace("127.0.0.1:8080", "127.0.0.1:8081")
+    with Daemon("--config", write(f"{HOME}/sidecar.yaml", text, 0o600), "--listen", "10.123.9.1:8080", runtime=None) as d:
+        d.token = "choose-one"
+        made = d.post("/sandboxes", {}, timeout=180)
+        check(made.status == 200, f"{made}\n{d.log_text()}")
+        a = d.post(f"/sandboxes/{made.json['id']}/exec", {"command": ["bash", "-lc", "uname"], "async": False}, timeout=60)
+        equal((a.status, a.json["stdout"]), (200, "Linux\n"), f"{a}\n{d.log_text()}")
+        equal(d.delete(f"/sandboxes/{made.json['id']}", timeout=180).status, 200)
+
+
+@test("kind-up, image-base, image-sidecar, run with dev/config.yaml, sbx create, exec and delete, kind-down")
 def quickstart():
     step("scripts/dev-cluster.sh", BUILD, "up")
     try:
         users = step("kubectl", "--kubeconfig", f"{AT}/kubeconfig", "config", "view", "-o", "jsonpath={.users[*].name}")
         equal(users, "mas-kube", "whose credentials the broker is given")
-        for kind in ("link", "base"):
+        for kind in ("link", "base", "stream"):
             step("scripts/make-pod-image.sh", BUILD, kind)
             check(f"loaded localhost/mas-sandbox-{kind}:dev" in step("scripts/dev-cluster.sh", BUILD, "load", kind), kind)
         config = write(f"{HOME}/config.yaml", read(os.path.join(ROOT, "dev/config.yaml")).replace("build/dev", AT).replace("listen:", "#"))
@@ -48,6 +61,7 @@ def quickstart():
             name = re.match(r"id=(\S+) namespace=\1 pod=sandbox", made)[1]
             check(step(*sbx, "exec", *address, "-id", name, "-sync", "--", "bash", "-lc", "uname -a").startswith("Linux"), "its output")
             equal(step(*sbx, "delete", *address, "-id", name), "deleted\n", "deleted")
+        sidecar()
     finally:
         step("scripts/dev-cluster.sh", BUILD, "down")
     check(not os.path.exists(AT), "nothing is left")

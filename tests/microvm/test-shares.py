@@ -10,6 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from masd import *
+from unprivileged import make_user
 
 BOOT_S = 240  # on a busy host, by software emulation
 OWNER = 4711  # of the directories; its files show as the tool's
@@ -136,6 +137,68 @@ def test_server_ends():
     os.kill(pids[0], signal.SIGKILL)
     v = sb.sh("cat /mnt/data/hello; ls /mnt/data; cat /mnt/work/hello")
     check(v["stderr"].count("not connected") == 2 and v["stdout"] == "of the host\nmore\n", v)
+
+
+def full(name):
+    """A case for when there is time."""
+    return test(name) if os.environ.get("MAS_MICROVM_FULL") else lambda fn: fn
+
+
+def make_directories(owner):
+    for name, text in (("more", "of the host\n"), ("less", "to be read\n")):
+        host_file(f"{HOST}/{name}/hello", text, owner=owner)
+        os.chown(f"{HOST}/{name}", owner, owner)
+
+
+def use_directories(daemon, **spec):
+    """In another sandbox: one directory to be written, one to be read. The owner of what was written."""
+    body = dict(spec, mounts=[mount("/more", "/mnt/more", read_only=False), mount("/less", "/srv/deep/less")])
+    a = daemon.request("POST", "/v1/sandboxes", body, timeout=BOOT_S + 30)
+    equal(a.status, 201, a)
+    with Sandbox(daemon, a.json) as other:
+        v = other.sh("cat /mnt/more/hello /srv/deep/less/hello; echo new > /mnt/more/new; echo x > /srv/deep/less/x; stat -c %u /mnt/more/new; "
+                     "echo own > /workspace/own; cat /workspace/own")
+        equal(v["stdout"], "of the host\nto be read\n1000\nown\n", v)
+        check("Read-only file system" in v["stderr"], v)
+    with open(f"{HOST}/more/new") as f:
+        equal(f.read(), "new\n")
+        owner = os.stat(f.name).st_uid
+    os.unlink(f.name)
+    return owner
+
+
+ALLOWED = f"mounts:\n  allow:\n    - {HOST}/more\n    - {HOST}/less\n"
+
+
+@full("directories of the host are there in a machine with an image, too")
+def test_with_an_image():
+    make_directories(OWNER)
+    with Daemon("--create-ready-timeout", f"{BOOT_S}s", runtime="microvm", config=ALLOWED) as own:
+        equal(use_directories(own, image="default"), OWNER)
+
+
+@full("an ordinary user's machines have that user's directories as local sandboxes have, by what everyone may do")
+def test_ordinary_user():
+    uid = make_user()
+    make_directories(uid)
+    os.chmod(HOST + "/more", 0o777)  # only root can map owners
+    programs = tempfile.mkdtemp(prefix="mas-shares-programs-")
+    atexit.register(shutil.rmtree, programs, ignore_errors=True)
+    os.chmod(programs, 0o755)
+    for name in ("mas-sandboxd", "mas-warden", "mas-toolrunner", "mas-tool-net", "mas-vmm"):
+        shutil.copy(os.path.join(BUILD, name), programs)
+    machine = os.path.join(HOST, "machine")  # as the user would have made it; root's files are no user's of a user namespace
+    os.makedirs(machine)
+    for name in ("vmlinux", "initramfs", "root.img"):
+        shutil.copy(os.path.join(os.environ["MAS_MICROVM_DIR"], name), machine)
+        os.chown(os.path.join(machine, name), uid, uid)
+    own = Daemon("--create-ready-timeout", f"{BOOT_S}s", runtime="microvm", config=ALLOWED, env={"HOME": "/nonexistent", "XDG_STATE_HOME": ""},
+                 command=["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all", programs + "/mas-sandboxd"])
+    own.flags[own.flags.index("--microvm-dir") + 1] = machine
+    os.chown(own.dir, uid, uid)
+    with own:
+        owners = [use_directories(own), use_directories(own, runtime="local")]
+        check(uid not in owners, owners)  # ids of the user's range: those of the two sandboxes
 
 
 @test("what serves a directory goes with its machine")

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from guarded import Guarded
@@ -156,12 +157,39 @@ def test_killed_while_going_back():
 
 
 
+def emulators():
+    return [p for p in below(d.get("/v1/status").json["warden_pid"]) if command_of(p).startswith("/usr/bin/qemu-system")]
+
+
+@full("a machine that stood still while it was kept has the right time afterwards")
+def test_time_after_standing_still():
+    (emulator,) = emulators()
+    vmm = int(status_of(emulator)["PPid"])
+    written = lambda: [f for f in saved_files() if f.endswith(".memory.new")
+                       and os.stat(os.path.join(d.dir, "state/warden/saved", f)).st_blocks]
+    answers = []
+    keeping = threading.Thread(target=lambda: answers.append(post(shared.path + "/snapshot", {"name": "slow"})))
+    keeping.start()
+    try:
+        while not written():  # the machine stands still from before the first byte
+            check(not answers, answers)
+        os.kill(vmm, signal.SIGSTOP)
+        time.sleep(5)
+        check(written() and not answers, "it was caught in the middle")
+    finally:
+        os.kill(vmm, signal.SIGCONT)
+        keeping.join()
+    equal(answers[0].status, 201, answers)
+    equal(d.delete("/v1/snapshots/slow").status, 200)
+    before = time.time()
+    now = float(shared.sh("date +%s.%N")["stdout"])
+    check(before - 2 < now < time.time() + 2, (before, now, time.time()))
+
+
 def rooms():
     """What the groups of the machines that run may use."""
-    warden, limits = d.get("/v1/status").json["warden_pid"], []
-    for pid in below(warden):
-        if not command_of(pid).startswith("/usr/bin/qemu-system"):
-            continue
+    limits = []
+    for pid in emulators():
         group = [x for x in proc_bytes(pid, "cgroup").decode().splitlines() if x.startswith("0::") or ":memory:" in x][-1].split(":")
         for path in (f"/sys/fs/cgroup{group[2]}", f"/sys/fs/cgroup/memory{group[2]}"):
             for name in ("memory.max", "memory.limit_in_bytes"):

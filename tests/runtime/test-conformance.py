@@ -399,6 +399,23 @@ def test_memory_where_enforced(r):
         equal(sb.sh("echo alive")["stdout"], "alive\n")
 
 
+@each("when memory is short, commands go before their runner")
+def test_commands_go_before_their_runner(r):
+    if r.own_kernel and r.name != "microvm":
+        raise Skip("under a kernel of its own that is not ours there is no such order")
+    with r.sandbox() as sb:
+        if r.own_kernel:
+            v = sb.sh("read own </proc/self/oom_score_adj; sleep 0.5; read its </proc/$PPID/oom_score_adj; echo $own $its")
+            own, its = map(int, v["stdout"].split())
+            check(own > its, v)
+            return
+        start(sb, "sleep", f"300.{os.getpid()}")
+        wait_for(lambda: processes(f"sleep 300.{os.getpid()}"), "it runs")
+        pid = processes(f"sleep 300.{os.getpid()}")[0]
+        score = lambda p: int(proc_text(p, "oom_score_adj"))
+        wait_for(lambda: score(parent_of(pid)) < score(pid), "the runner's is less")
+
+
 @each("processes and disk, where enforced, are")
 def test_processes_and_disk_where_enforced(r):
     e = r.enforces

@@ -265,8 +265,8 @@ def test_p28_the_worker_refuses_what_the_unpacker_could():
         os.rename(u.path("rootfs"), u.path("other"))
         os.symlink("/etc", u.path("rootfs"))
 
-    for what, word in ((setuid, "su"), (fifo, "fifo"), (whiteout, "hidden"), (beside, "nothing else"),
-                       (replaced, "nothing else")):
+    for what, word in ((setuid, "su"), (fifo, "fifo"), (whiteout, "hidden"), (beside, "exactly one root"),
+                       (replaced, "exactly one root")):
         u = Unpacker(b"".join((TREE, what.__name__.encode())))
         what(u)
         a = u.end(RESULT)

@@ -61,7 +61,7 @@ def rights():
             p = start(d, {"access": ACCESS, "ceiling": CEILING})
             try:
                 s = connect(d)
-                check(b"this is no order" in ask(s), "an answer")
+                check(b"this is not an order" in ask(s), "an answer")
                 if os.geteuid() == 0:
                     equal(fact(p.pid, "Uid").split(), ["64219"] * 4)
                     equal(fact(p.pid, "Gid").split(), ["64219"] * 4)
@@ -72,7 +72,7 @@ def rights():
                 equal(fact(p.pid, "Seccomp"), "2")
                 s.close()
                 s = connect(d)  # a control plane that comes again
-                check(b"this is no order" in ask(s), "an answer to the next one")
+                check(b"this is not an order" in ask(s), "an answer to the next one")
                 s.close()
             finally:
                 p.send_signal(signal.SIGKILL)
@@ -86,15 +86,15 @@ def displaced():
         p = start(d, {"access": ACCESS, "ceiling": CEILING})
         try:
             first = connect(d)
-            check(b"this is no order" in ask(first), "an answer")
+            check(b"this is not an order" in ask(first), "an answer")
             for _ in range(3):
                 with connect(d) as other:
                     equal(other.recv(4096), b"", "what another one gets")
             first.send(b"no order")
-            check(b"this is no order" in first.recv(4096), "an answer as before")
+            check(b"this is not an order" in first.recv(4096), "an answer as before")
             first.close()
             with connect(d) as other:
-                check(b"this is no order" in ask(other), "an answer to the one that comes after it")
+                check(b"this is not an order" in ask(other), "an answer to the one that comes after it")
         finally:
             p.send_signal(signal.SIGKILL)
             log = p.communicate()[1]

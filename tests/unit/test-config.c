@@ -354,7 +354,11 @@ static void test_checks(void)
         {"cache_mode: pvc", "cache_mode: pvc"},
         {"cache_mode: hostpath", "not under mounts.allow"},
         {"cache_mode: hostpath\nmounts_allow: [/va]", "not under mounts.allow"},
-        {"stream_mode: sidecar", "stream_mode: sidecar is not there yet"},
+        {"stream_mode: sidecar", "stream_mode: sidecar needs the kube runtime"},
+        {"stream_mode: sidecar\nkube_in_cluster: true", "stream_sidecar_image: needed with"},
+        {"stream_mode: sidecar\nkube_in_cluster: true", "stream_endpoint: needed with"},
+        {"stream_mode: sidecar\nkube_in_cluster: true", "it needs auth_token"},
+        {"stream_mode: sidecar\nws_max_message: 255Ki", "ws_max_message: stream_mode: sidecar"},
         {"warm_pool_min: 3\nwarm_pool_max: 2", "warm_pool_min: 3 is more than warm_pool_max"},
         {"default_memory_mb: 9\nmax_memory_mb: 8", "default_memory_mb (9) is over max_memory_mb"},
         {"default_disk_mb: 9\nmax_disk_mb: 8", "default_disk_mb (9) is over max_disk_mb (8)"},
@@ -382,6 +386,12 @@ static void test_checks(void)
         ok(p.n_errors >= 1 && said(cases[i].error), "refused: %s", one_line(cases[i].text));
         finish();
     }
+    begin();
+    yaml("cpu_limit: 50m\n");
+    config_check(&c, &p);
+    ok(p.n_errors == 0 && c.kube.cpu_request_millicores == 100,
+       "a limit below the usual request is no mistake (%s)", errors());
+    finish();
     begin();
     yaml("mem_limit: 1Gi\ncpu_limit: 500m\ncpu_request: 100m\n");
     config_check(&c, &p);

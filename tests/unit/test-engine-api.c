@@ -90,8 +90,9 @@ static void test_version(void)
         {OCI_DOCKER, VERSION("-1.41", "1.12", DOCKER), NULL, "names no API version"},
         {OCI_DOCKER, VERSION(" 1.41", "1.12", DOCKER), NULL, "names no API version"},
         {OCI_DOCKER, VERSION("1.4294967337", "1.12", DOCKER), NULL, "names no API version"},
-        {OCI_DOCKER, VERSION("1.41", "1.12", ""), NULL, "no engine that is known"},
-        {OCI_DOCKER, VERSION("1.41", "1.12", "7,null,[],{\"Name\":{}}"), NULL, "no engine"},
+        {OCI_DOCKER, VERSION("1.41", "1.12", ""), NULL, "not a container engine that is known"},
+        {OCI_DOCKER, VERSION("1.41", "1.12", "7,null,[],{\"Name\":{}}"), NULL,
+         "not a container engine"},
         {OCI_DOCKER, VERSION("1.41", "1.12", PODMAN("4.3.1")), NULL, "is podman"},
         {OCI_PODMAN, VERSION("1.41", "1.24", PODMAN("4.3.1")), "/v1.41", NULL},
         {OCI_PODMAN, VERSION("1.41", "1.24", PODMAN("5.0.0") "," DOCKER), "/v1.41", NULL},
@@ -99,9 +100,10 @@ static void test_version(void)
         {OCI_PODMAN, VERSION("1.41", "1.24", PODMAN("3.4.2")), NULL, "podman 3.4.2 is too old"},
         {OCI_PODMAN, VERSION("1.41", "1.24", PODMAN("what")), NULL, "too old"},
         {OCI_PODMAN, VERSION("1.41", "1.24", "{\"Name\":\"Podman Engine\"}"), NULL, "too old"},
-        {OCI_DOCKER, "[]", NULL, "no engine"},
-        {OCI_DOCKER, "{}", NULL, "no engine"},
-        {OCI_DOCKER, "{\"Components\":\"none\",\"ApiVersion\":1.41}", NULL, "no engine"},
+        {OCI_DOCKER, "[]", NULL, "not a container engine"},
+        {OCI_DOCKER, "{}", NULL, "not a container engine"},
+        {OCI_DOCKER, "{\"Components\":\"none\",\"ApiVersion\":1.41}", NULL,
+         "not a container engine"},
     };
     for (size_t i = 0; i < ELEMENTS(all); i++) {
         char bytes[512];

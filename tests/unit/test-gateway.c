@@ -3,6 +3,7 @@
  * the relay that moves the bytes. */
 #include <errno.h>
 #include <netdb.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/address.h"
+#include "base/clock.h"
 #include "gateway/answer-head.h"
 #include "gateway/gateway-client.h"
 #include "gateway/relay.h"
@@ -534,7 +536,7 @@ static void test_relay_backpressure(void)
 
 #define GREEDY 40 /* sessions; more than the resolver has threads */
 
-static uv_sem_t release;
+static sem_t release;
 static atomic_int n_slow;
 
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
@@ -545,8 +547,8 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
     *ret = NULL;
     if (strncmp(name, "slow", 4) == 0) {
         n_slow++;
-        uv_sem_wait(&release);
-        uv_sem_post(&release);
+        sem_wait(&release);
+        sem_post(&release);
     }
     return EAI_NONAME;
 }
@@ -569,17 +571,14 @@ static int open_session(struct gateway *g, const char *label, const char *line)
     return fds[1];
 }
 
-static void on_patience(uv_timer_t *t)
-{
-    *(bool *)t->data = true;
-}
+#define PATIENCE_MS 20000
 
 /* The first answer on a stream, however long others take; "" when there is none. */
-static void read_answer(struct gateway *g, int fd, bool *late, char *out, size_t size)
+static void read_answer(struct gateway *g, int fd, int64_t late_ms, char *out, size_t size)
 {
     ssize_t n = -1;
-    while (!*late && (n = recv(fd, out, size - 1, MSG_DONTWAIT)) < 0)
-        uv_run(&g->loop, UV_RUN_ONCE);
+    while (clock_mono_ms() < late_ms && (n = recv(fd, out, size - 1, MSG_DONTWAIT)) < 0)
+        epoll_loop_once(&g->loop, 100);
     out[n > 0 ? n : 0] = 0;
 }
 
@@ -587,14 +586,14 @@ static void gateway_start(struct gateway *g)
 {
     list_init(&g->sessions);
     list_init(&g->lookups);
-    uv_loop_init(&g->loop);
+    ok(session_loop_open(g) == 0, "a loop");
 }
 
 static void gateway_stop(struct gateway *g)
 {
     session_end_all(g);
-    uv_run(&g->loop, UV_RUN_DEFAULT);
-    uv_loop_close(&g->loop);
+    session_loop_close(g);
+    ok(list_empty(&g->sessions) && list_empty(&g->lookups), "nothing is left");
 }
 
 /* Sessions of that owner, each of a sandbox of its own, that were let in of so many that tried. */
@@ -606,11 +605,12 @@ static int open_many(struct gateway *g, uint64_t owner, int n, int *fds)
     for (int i = 0; i < n; i++) {
         snprintf(label, sizeof(label), "box-%llu-%d", (unsigned long long)owner, i);
         fds[i] = open_session(g, label, "CONNECT slow");
-        uv_run(&g->loop, UV_RUN_NOWAIT);
+        epoll_loop_once(&g->loop, 0);
         ssize_t len = recv(fds[i], answer, sizeof(answer) - 1, MSG_DONTWAIT);
         answer[len > 0 ? len : 0] = 0;
         good += len < 0;
-        if (len >= 0 && !strstr(answer, "ERR connect_failed too many connections of this key"))
+        if (len >= 0 &&
+            !strstr(answer, "ERR connect_failed the sandboxes of this key have too many"))
             ok(false, "a refusal says why: '%s'", answer);
     }
     next_owner = 0;
@@ -632,7 +632,7 @@ static void test_session_share(void)
         close(two[i]);
     }
     for (int i = 0; i < 100 && g.n_sessions > 8; i++)
-        uv_run(&g.loop, UV_RUN_NOWAIT);
+        epoll_loop_once(&g.loop, 0);
     ok(g.n_sessions == 8, "and what ends is free again: %zu", g.n_sessions);
     a = open_many(&g, 1, 80, one);
     ok(a == 28, "for whoever comes next: %d", a);
@@ -650,17 +650,10 @@ static void test_resolver_share(void)
                         .max_sessions = 256,
                         .max_sessions_per_label = 256};
     char answer[GATEWAY_LINE_MAX];
-    bool late = false;
-    uv_timer_t patience;
+    int64_t late = clock_mono_ms() + PATIENCE_MS;
     int fds[GREEDY];
-    setenv("UV_THREADPOOL_SIZE", "16", 1);
-    list_init(&g.sessions);
-    list_init(&g.lookups);
-    uv_sem_init(&release, 0);
-    uv_loop_init(&g.loop);
-    uv_timer_init(&g.loop, &patience);
-    patience.data = &late;
-    uv_timer_start(&patience, on_patience, 20000, 0);
+    sem_init(&release, 0, 0);
+    gateway_start(&g);
     next_owner = 1;
     for (int i = 0; i < GREEDY; i++) {
         char label[16];
@@ -668,25 +661,22 @@ static void test_resolver_share(void)
         fds[i] = open_session(&g, label, "CONNECT slow.example 80\n");
     }
     while (n_slow < 4)
-        uv_run(&g.loop, UV_RUN_NOWAIT);
+        epoll_loop_once(&g.loop, 10);
     next_owner = 2;
     int other = open_session(&g, "other", "CONNECT quick.example 80\n");
-    read_answer(&g, other, &late, answer, sizeof(answer));
+    read_answer(&g, other, late, answer, sizeof(answer));
     ok(strstr(answer, "ERR resolve_failed quick.example"),
        "one key's slow names do not hold up another's, however many sandboxes it has: '%s'",
        answer);
     ok(n_slow == 4, "a key alone has half of the threads (%d)", n_slow);
-    uv_sem_post(&release);
+    sem_post(&release);
     for (int i = 0; i < GREEDY; i++) {
-        read_answer(&g, fds[i], &late, answer, sizeof(answer));
+        read_answer(&g, fds[i], late, answer, sizeof(answer));
         ok(strstr(answer, "ERR resolve_failed slow.example"), "and all of its own are answered");
         close(fds[i]);
     }
     close(other);
-    session_end_all(&g);
-    uv_close((uv_handle_t *)&patience, NULL);
-    uv_run(&g.loop, UV_RUN_DEFAULT);
-    ok(uv_loop_close(&g.loop) == 0, "nothing is left on the loop");
+    gateway_stop(&g);
 }
 
 static void set_texts(struct gateway_request *req, const char *text, uint32_t n)

@@ -37,7 +37,7 @@ static json_t *random_value(int depth)
     case 1:
         return json_integer((json_int_t)(((uint64_t)next(65536) << 48) | next(65536)));
     case 2:
-        return json_real((double)next(10000) / (double)(next(999) + 1));
+        return json_real((double)next(10000) / (double)(1 << next(8)));
     case 3:
         return next(2) ? json_real((double)next(65536) / 1000) : json_boolean(next(2));
     case 4:
@@ -80,6 +80,14 @@ static void test_trees(void)
         equal = same(v);
     }
     ok(equal, "random values are written as the library writes them");
+    static const double reals[] = {0.1 + 0.2, 1.0 / 3, 123456789012345678.0, 1e-300 / 3, 0.1};
+    bool whole = true;
+    for (size_t i = 0; i < sizeof(reals) / sizeof(*reals); i++) {
+        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(100);
+        _cleanup_json_ json_t *v = json_real(reals[i]);
+        whole &= json_format(v, &text) >= 0 && strtod(text.data, NULL) == reals[i];
+    }
+    ok(whole, "a number that 15 digits do not tell from its neighbours is read back as it was");
     _cleanup_json_ json_t *edges = json_pack("[I, I, f, f, f, s]", INT64_MIN, INT64_MAX, 0.1, 1e300,
                                              -0.0, "\x7f\x1f\"\\/\b\f\n\r\t");
     ok(same(edges), "so are the least and the largest, and every escape");

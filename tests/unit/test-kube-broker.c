@@ -58,6 +58,8 @@ struct cluster {
     sem_t link_ends;
     char link_line[200]; /* what the log of the link begins with; "": the pod has no address */
     int lookups;
+    bool patch_conflicts;
+    bool foreign; /* the namespace of the pod that is ours is another's */
 };
 
 static struct cluster cluster = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -174,6 +176,12 @@ static char *answer_patch(const char *path, const char *body, size_t *ret_len)
              "PATCH %s ", path);
     if (at < 0)
         return answer_recorded("03-pod-get-404", ret_len);
+    if (cluster.patch_conflicts)
+        return answer_with(
+            "409 Conflict",
+            "{\"kind\":\"Status\",\"status\":\"Failure\",\"message\":\"the object has "
+            "been modified\",\"reason\":\"Conflict\",\"code\":409}",
+            ret_len);
     _cleanup_json_ json_t *patch = json_parse(body, strlen(body), &err);
     _cleanup_json_ json_t *o = json_parse(cluster.bodies[at], strlen(cluster.bodies[at]), &err);
     json_object_update_recursive(o, patch);
@@ -197,6 +205,11 @@ static const char pod_list[] =
                            "Failed") "," POD("sbx-own", "other", "own", "one",
                                              "Failed") "," POD("elsewhere", "x", "more", "one",
                                                                "Running") "]}";
+
+static const char own_namespace[] =
+    "{\"metadata\":{\"labels\":{\"app.kubernetes.io/managed-by\":\"mas-sandbox\","
+    "\"mas-sandbox/instance\":\"one\",\"mas-sandbox/id\":\"own\"},"
+    "\"annotations\":{\"mas-sandbox/home\":\"one\"}}}";
 
 static char *answer_get(const char *path, size_t *ret_len)
 {
@@ -234,6 +247,9 @@ static char *answer_get(const char *path, size_t *ret_len)
                                                 : "{\"status\":{}}",
                            ret_len);
     }
+    if (strcmp(path, "/api/v1/namespaces/sbx-own") == 0)
+        return answer_with("200 OK", cluster.foreign ? "{\"metadata\":{}}" : own_namespace,
+                           ret_len);
     int at = find_object(path);
     return at < 0 ? answer_recorded("03-pod-get-404", ret_len)
                   : answer_with("200 OK", cluster.bodies[at], ret_len);
@@ -622,6 +638,13 @@ static void check_probe(void)
     r = send_order(&next);
     ok(r.error == 0 && r.epoch == next.epoch && !was_answered(passed_over),
        "an order for another broker is passed over");
+    cluster.foreign = true;
+    o = plain_order(KUBE_CONNECT);
+    strcpy(o.id, "own");
+    r = send_order(&o);
+    ok(r.error == ERROR_CONFLICT && cluster.execs == 0 && strstr(r.message, "not of this daemon"),
+       "a pod with our labels in a namespace that is another's: %s", r.message);
+    cluster.foreign = false;
     o = plain_order(KUBE_CONNECT);
     strcpy(o.id, "own");
     r = send_order(&o);
@@ -723,10 +746,115 @@ static void check_marks(void)
        r.message, cluster.log);
     cluster.log[0] = 0;
     o.tag = ++tag;
-    o.state = KUBE_STATE_CLAIMED;
+    o.state = KUBE_STATE_READY;
     r = send_order(&o);
     ok(r.error == 0 && strcmp(cluster.log, "PATCH " POD_PATH " PATCH " SPACE_PATH " ") == 0,
        "the state, in both: %s %s", r.message, cluster.log);
+    for (int i = 0; i < 2; i++) {
+        cluster.log[0] = 0;
+        o.tag = ++tag;
+        o.state = KUBE_STATE_CLAIMED;
+        r = send_order(&o);
+    }
+    ok(r.error == 0 && strcmp(cluster.log, "PATCH " SPACE_PATH " ") == 0,
+       "what a pod says already is not written to it: %s %s", r.message, cluster.log);
+    reset_cluster();
+}
+
+/* Of the pod of the order below. */
+static bool pod_has(const char *text)
+{
+    pthread_mutex_lock(&cluster.lock);
+    int at = find_object(POD_PATH);
+    bool has = at >= 0 && strstr(cluster.bodies[at], text);
+    pthread_mutex_unlock(&cluster.lock);
+    return has;
+}
+
+static struct kube_order member_order(uint32_t op)
+{
+    struct kube_order o = plain_order(op);
+    o.flags = op == KUBE_CREATE ? KUBE_POOL_MEMBER : 0;
+    o.generation = 1;
+    strcpy(o.spec, op == KUBE_CREATE ? "{\"pool\":\"x\"}" : "{\"id\":\"a1\"}");
+    return o;
+}
+
+static void check_claims(struct kube_broker *b)
+{
+    static const char evict[] = "safe-to-evict\":\"true\"", stays[] = "safe-to-evict\":\"false\"";
+    size_t len;
+    struct kube_order create = member_order(KUBE_CREATE), o = member_order(KUBE_CLAIM);
+    send_order(&create);
+    ok(pod_has(evict), "a pod made ahead may be evicted");
+    o.generation = 0;
+    struct kube_reply r = send_order(&o);
+    ok(r.error == ERROR_INVALID, "a claim of no generation: %s", r.message);
+
+    free(answer_patch(SPACE_PATH, "{\"metadata\":{\"labels\":{\"mas-sandbox/instance\":\"x\"}}}",
+                      &len));
+    cluster.log[0] = 0;
+    o = member_order(KUBE_CLAIM);
+    r = send_order(&o);
+    ok(r.error == ERROR_CONFLICT && !cluster.log[0], "in a namespace that is not ours: %s",
+       r.message);
+    free(answer_patch(SPACE_PATH, "{\"metadata\":{\"labels\":{\"mas-sandbox/instance\":\"one\"}}}",
+                      &len));
+    cluster.log[0] = 0;
+
+    cluster.patch_conflicts = true;
+    o = member_order(KUBE_CLAIM);
+    fd_send_msg(sock, &o, sizeof(o), NULL, 0);
+    while (list_empty(&b->tasks))
+        uv_run(&loop, UV_RUN_ONCE);
+    list_for_each(t, &b->tasks, struct broker_task, node)
+        t->deadline_ms = 0;
+    r = await_reply(o.tag);
+    ok(r.error == ERROR_TIMEOUT,
+       "one that others write to until it is late is not known to be another's: %s", r.message);
+    cluster.patch_conflicts = false;
+
+    cluster.log[0] = 0;
+    o = member_order(KUBE_CLAIM);
+    r = send_order(&o);
+    ok(r.error == 0 && strcmp(cluster.log, "PATCH " POD_PATH " ") == 0,
+       "its own, by one write: %s %s", r.message, cluster.log);
+    ok(pod_has(stays), "and may not be evicted from then on");
+    reset_cluster();
+
+    send_order(&create);
+    o = member_order(KUBE_MARK);
+    o.state = KUBE_STATE_CLAIMED;
+    r = send_order(&o);
+    ok(r.error == 0 && pod_has(stays), "nor one that a mark says has a caller: %s", r.message);
+    reset_cluster();
+}
+
+/* A deletion that another control plane has overtaken. */
+static void check_old_deletes(void)
+{
+    struct kube_order create = plain_order(KUBE_CREATE);
+    struct kube_reply r = send_order(&create);
+    char uid[KUBE_NAME_SIZE];
+    memcpy(uid, r.uid, sizeof(uid));
+    send_plain(KUBE_TAKE);
+    cluster.log[0] = 0;
+    struct kube_order o = plain_order(KUBE_DELETE);
+    o.generation = 1;
+    memcpy(o.uid, uid, sizeof(uid));
+    r = send_order(&o);
+    ok(r.error == ERROR_CONFLICT && r.generation == 2 && !cluster.log[0],
+       "a pod that was taken since is not deleted: %s", r.message);
+    o.tag = ++tag;
+    o.generation = 2;
+    strcpy(o.uid, "another");
+    r = send_order(&o);
+    ok(r.error == 0 && !cluster.log[0] && count_objects() == 4,
+       "one that has the name of another is not deleted, which is gone: %s", r.message);
+    o.tag = ++tag;
+    memcpy(o.uid, uid, sizeof(uid));
+    r = send_order(&o);
+    ok(r.error == 0 && count_objects() == 0, "its own is: %s", r.message);
     reset_cluster();
 }
 
@@ -983,6 +1111,8 @@ int main(int argc, char **argv)
     check_probe();
     check_homes();
     check_marks();
+    check_claims(b);
+    check_old_deletes();
     check_generations();
     check_streams(b);
     check_direct(b, &ceiling);

@@ -49,9 +49,11 @@ int main(void)
     ok(says("rights", true, "all", NULL), "all rights");
     ok(says("runtime classes", false, "none", "kube_runtime_classes"), "no RuntimeClass");
     ok(says("storage classes", false, "none", "kube_storage_classes"), "no storage class");
+    ok(says("agent-sandbox", false, "not in the cluster", "none is needed"), "no CRDs");
     ok(says("carrier", true, "exec", NULL), "the carrier that is the only one");
     ok(!find("network"), "a network wall that holds is no matter");
-    ok(says("io", false, "no limit", "another runtime"), "io is refused, whatever the host has");
+    ok(says("io", false, "no such limit", "another runtime"),
+       "io is refused, whatever the host has");
 
     char much[KUBE_MESSAGE_SIZE];
     memset(much, 'x', sizeof(much) - 1);
@@ -59,12 +61,14 @@ int main(void)
     offer(KUBE_OFFER_MISSING_RIGHTS, much);
     offer(KUBE_OFFER_RUNTIME_CLASSES, "gvisor, kata");
     offer(KUBE_OFFER_STORAGE_CLASSES, "default");
+    offer(KUBE_OFFER_CRDS, "sandboxclaims, sandboxwarmpools");
     offer(KUBE_OFFER_CARRIER, KUBE_CARRIER_DIRECT);
     cluster.available = false;
     fill();
     ok(says("rights", false, much, "role.yaml"), "the longest list of rights that are missing");
     ok(says("runtime classes", true, "gvisor, kata", NULL), "RuntimeClasses");
     ok(says("storage classes", true, "default", NULL), "storage classes");
+    ok(says("agent-sandbox", true, "sandboxclaims, sandboxwarmpools", NULL), "CRDs");
     ok(says("carrier", true, "direct", NULL), "the carrier that is tried first");
 
     cluster.available = true;

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "kube/ceiling.h"
+#include "kube/layout.h"
 #include "kube/manifest.h"
 #include "pod/link.h"
 #include "proto/kube.h"
@@ -114,13 +115,21 @@ static void format_all(const char *title, const struct kube_ceiling *c, const st
     }
 }
 
+static void format_golden(const struct kube_ceiling *c, struct strbuf *out)
+{
+    struct kube_order plain = plain_order(), full = full_order();
+    struct kube_ceiling shared = *c; /* what it borrows is freed once */
+    shared.shared_namespace = (char[]){"all"};
+    format_all("plain", c, &plain, out);
+    format_all("full", c, &full, out);
+    format_all("shared", &shared, &full, out);
+}
+
 static void check_golden(const char *file, const struct kube_ceiling *c)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(TEXT_MAX);
-    struct kube_order plain = plain_order(), full = full_order();
     char expected[128 * 1024];
-    format_all("plain", c, &plain, &out);
-    format_all("full", c, &full, &out);
+    format_golden(c, &out);
     FILE *f = fopen(file, "re");
     size_t n = f ? fread(expected, 1, sizeof(expected) - 1, f) : 0;
     if (f)
@@ -239,6 +248,10 @@ static void check_ceiling(const struct kube_ceiling *c)
     REFUSED(ERROR_FORBIDDEN, "a RuntimeClass", strcpy(o.runtime_class, "runc"));
     REFUSED(ERROR_FORBIDDEN, "another home", strcpy(o.home, "home-2"));
     REFUSED(ERROR_FORBIDDEN, "no home", o.home[0] = 0);
+    struct kube_order take = {.version = KUBE_VERSION, .op = KUBE_TAKE};
+    strcpy(take.id, "a1");
+    strcpy(take.home, "home-2");
+    expect_refused(c, &take, ERROR_CONFLICT, "taking for another home, which is final");
     REFUSED(ERROR_FORBIDDEN, "memory", o.memory_bytes = 2048 * MIB);
     REFUSED(ERROR_FORBIDDEN, "cpu", o.cpu_millicores = 5000);
     REFUSED(ERROR_FORBIDDEN, "a volume", o.workspace.bytes = 4096 * MIB);
@@ -248,6 +261,8 @@ static void check_ceiling(const struct kube_ceiling *c)
             strcpy(o.cache.storage_class, "slow"));
     REFUSED(ERROR_FORBIDDEN, "a writable root", o.flags = KUBE_WRITABLE_ROOT);
     REFUSED(ERROR_FORBIDDEN, "a user id", o.slot = 1000);
+    REFUSED(ERROR_FORBIDDEN, "a stream container", o.flags = KUBE_STREAM;
+            memset(o.stream_token, 'a', sizeof(o.stream_token) - 1));
     REFUSED(ERROR_FORBIDDEN, "a network", o.n_ranges = 1;
             net_range_parse("192.0.0.0/16", &o.ranges[0]));
     REFUSED(ERROR_FORBIDDEN, "another port", o.n_ranges = 1;
@@ -274,11 +289,12 @@ static void check_ceiling(const struct kube_ceiling *c)
  * contract of proto/kube.h, written a second time. */
 static void check_uses(const struct kube_ceiling *c)
 {
-    enum { ID = 1, HOME = 2, NONCE = 4, RECORD = 8 };
+    enum { ID = 1, HOME = 2, NONCE = 4, RECORD = 8, MARKS = 16, FENCE = 32 };
     static const unsigned used[_KUBE_OP_MAX] = {
-        [KUBE_DELETE] = ID,        [KUBE_CONNECT] = ID, [KUBE_TAKE] = ID | HOME,
-        [KUBE_MARK] = ID | RECORD, [KUBE_READ] = ID,    [KUBE_PROVE] = ID | HOME | NONCE,
-        [KUBE_HOLD] = HOME,
+        [KUBE_DELETE] = ID | FENCE, [KUBE_CONNECT] = ID,
+        [KUBE_TAKE] = ID | HOME,    [KUBE_MARK] = ID | RECORD | MARKS,
+        [KUBE_READ] = ID,           [KUBE_PROVE] = ID | HOME | NONCE,
+        [KUBE_HOLD] = HOME,         [KUBE_CLAIM] = ID | RECORD,
     };
     for (uint32_t op = KUBE_PROBE; op < _KUBE_OP_MAX; op++) {
         struct kube_order o = {.version = KUBE_VERSION, .op = op, .tag = 5}, mask = {0};
@@ -290,13 +306,20 @@ static void check_uses(const struct kube_ceiling *c)
             strcpy(o.id, "a1");
         if (used[op] & HOME)
             strcpy(o.home, "home-1");
+        if (op == KUBE_CLAIM) { /* it has a caller, whose record is never empty */
+            strcpy(o.spec, "{}");
+            ok(kube_ceiling_check(c, &o, &err) < 0, "a claim without a generation: %s",
+               err.message);
+            o.generation = 1;
+        }
         ok(kube_ceiling_check(c, &o, &err) == 0, "operation %u: %s", op, err.message);
         mask.version = mask.op = mask.epoch = UINT32_MAX;
         mask.tag = UINT64_MAX;
         mask.nonce = used[op] & NONCE ? UINT64_MAX : 0;
-        mask.state = used[op] & RECORD ? UINT32_MAX : 0;
-        mask.generation = used[op] & RECORD ? UINT64_MAX : 0;
-        mask.last_exec_s = used[op] & RECORD ? UINT64_MAX : 0;
+        mask.state = used[op] & MARKS ? UINT32_MAX : 0;
+        mask.generation = used[op] & (RECORD | FENCE) ? UINT64_MAX : 0;
+        memset(mask.uid, used[op] & FENCE ? 1 : 0, sizeof(mask.uid));
+        mask.last_exec_s = used[op] & MARKS ? UINT64_MAX : 0;
         memset(mask.id, used[op] & ID ? 1 : 0, sizeof(mask.id));
         memset(mask.home, used[op] & HOME ? 1 : 0, sizeof(mask.home));
         memset(mask.owner, used[op] & RECORD ? 1 : 0, sizeof(mask.owner));
@@ -311,6 +334,70 @@ static void check_uses(const struct kube_ceiling *c)
         }
         ok(let_in == 0, "operation %u lets no member in that it does not use: %zu", op, let_in);
     }
+}
+
+/* Sandboxes of one namespace have a policy for their rules, and no other sandbox's. */
+static void check_shared(const struct kube_ceiling *c)
+{
+    struct kube_ceiling s = *c;
+    s.shared_namespace = (char[]){"all"};
+    struct kube_order a = plain_order(), b = full_order(), probe = plain_order();
+    char name_a[80], name_b[80], id[KUBE_ID_SIZE];
+    strcpy(b.id, "b2");
+    kube_manifest_name(KUBE_OBJECT_POLICY, &s, &a, name_a, sizeof(name_a));
+    kube_manifest_name(KUBE_OBJECT_POLICY, &s, &b, name_b, sizeof(name_b));
+    ok(strcmp(name_a, name_b) != 0, "other rules, another policy: %s %s", name_a, name_b);
+    _cleanup_json_ json_t *policy = kube_manifest(KUBE_OBJECT_POLICY, &s, &b);
+    ok(kube_manifest_is_same_policy(policy, &s, &b), "its own");
+    ok(!kube_manifest_is_same_policy(policy, &s, &a), "of other rules");
+    b.n_ranges = 0;
+    kube_manifest_name(KUBE_OBJECT_POLICY, &s, &b, name_b, sizeof(name_b));
+    ok(strcmp(name_a, name_b) == 0, "equal rules, one policy: %s %s", name_a, name_b);
+    s.instance = (char[]){"two"};
+    kube_manifest_name(KUBE_OBJECT_POLICY, &s, &b, name_b, sizeof(name_b));
+    ok(strcmp(name_a, name_b) != 0, "another instance, another policy");
+    probe.op = KUBE_PROVE;
+    ok(!kube_manifest_is_common(KUBE_OBJECT_POLICY, &s, &probe), "a proof has its own");
+    ok(kube_layout_find(&s, "all", "sbx-x", id) && strcmp(id, "x") == 0, "the place of a pod");
+    ok(!kube_layout_find(&s, "sbx-x", "sandbox", id) && !kube_layout_find(&s, "all", "sbx-", id) &&
+           !kube_layout_find(&s, "all", "x", id),
+       "places that no pod of ours has");
+    ok(kube_layout_find(c, "sbx-x", "sandbox", id) && strcmp(id, "x") == 0 &&
+           !kube_layout_find(c, "sbx-x", "other", id) && !kube_layout_find(c, "x", "sandbox", id),
+       "and with namespaces of their own");
+}
+
+/* A wide network that is granted opens nothing that is not public, and what is not has to be named
+ * as such. */
+static void check_networks(void)
+{
+    static const struct {
+        const char *allowed, *asked;
+        bool good;
+    } cases[] = {{"0.0.0.0/0", "0.0.0.0/0", true},
+                 {"0.0.0.0/0", "10.1.0.0/16", false},
+                 {"10.0.0.0/8", "10.1.0.0/16", true},
+                 {"100.64.0.0/10", "100.100.100.0/24", true},
+                 {"100.64.0.0/10", "100.100.100.200", false},
+                 {"::/0", "::/0", false},
+                 {"2000::/3", "2000::/3", true}};
+    _cleanup_kube_ceiling_ struct kube_ceiling c = load_ceiling();
+    struct kube_order o = plain_order();
+    struct error err = {0};
+    o.n_ranges = c.n_ranges = 1;
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        net_range_parse(cases[i].allowed, &c.ranges[0]);
+        net_range_parse(cases[i].asked, &o.ranges[0]);
+        ok((kube_ceiling_check(&c, &o, &err) == 0) == cases[i].good, "%s of %s: %d", cases[i].asked,
+           cases[i].allowed, cases[i].good);
+    }
+    net_range_parse("100.0.0.0/8", &o.ranges[0]);
+    _cleanup_json_ json_t *policy = kube_manifest(KUBE_OBJECT_POLICY, &c, &o);
+    char *text = json_dumps(policy, JSON_COMPACT);
+    ok(strstr(text, "\"ipBlock\":{\"cidr\":\"100.0.0.0/8\",\"except\":[\"100.100.100.200/32\","
+                    "\"100.64.0.0/10\"]}"),
+       "what is not public is kept out: %s", text);
+    free(text);
 }
 
 static void check_ownership(const struct kube_ceiling *c)
@@ -360,6 +447,94 @@ static void check_direct(void)
     check_restricted(&c, &o);
 }
 
+#define STREAM_TOKEN "abcdefghijklmnopqrstuvwxyz01234567890123456"
+
+static struct kube_ceiling load_stream_ceiling(const char *member, const char *value,
+                                               struct error *err)
+{
+    struct kube_ceiling c = {0};
+    _cleanup_json_ json_t *o = json_parse(ceiling_text, strlen(ceiling_text), err);
+    json_object_set_new(o, "stream_image", json_string("our.example/stream:1"));
+    json_object_set_new(o, "stream_endpoint", json_string("http://192.0.2.7:8080/"));
+    json_object_set_new(o, "stream_events_dir", json_string("/sbx-events"));
+    if (member)
+        json_object_set_new(o, member, value ? json_string(value) : json_null());
+    kube_ceiling_parse(&c, o, err);
+    return c;
+}
+
+static void expect_dumped(json_t *value, const char *expected, const char *what)
+{
+    char *dumped = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    ok(dumped && strcmp(dumped, expected) == 0, "%s: %s", what, dumped);
+    free(dumped);
+}
+
+static void check_stream_container(const json_t *spec)
+{
+    const json_t *init = json_object_get(spec, "initContainers");
+    const json_t *link = json_array_get(init, 1), *stream = json_array_get(init, 2);
+    const json_t *box = json_array_get(json_object_get(spec, "containers"), 0);
+    ok(json_array_size(init) == 3 && container_is_restricted(stream),
+       "the stream container is restricted");
+    ok(!json_object_get(stream, "command") &&
+           strcmp(json_member_text(stream, "restartPolicy"), "Always") == 0,
+       "it runs what its image says, again and again");
+    expect_dumped(
+        json_object_get(stream, "env"),
+        "[{\"name\":\"SBX_STREAM_ENDPOINT\",\"value\":\"http://192.0.2.7:8080?token=" STREAM_TOKEN
+        "\"},{\"name\":\"SBX_SANDBOX_ID\",\"value\":\"sbx-a1\"},"
+        "{\"name\":\"SBX_EVENTS_DIR\",\"value\":\"/sbx-events\"}]",
+        "its variables");
+    expect_dumped(json_object_get(stream, "volumeMounts"),
+                  "[{\"mountPath\":\"/sbx-events\",\"name\":\"events\",\"readOnly\":true}]",
+                  "it reads the files, and has nothing else");
+    ok(mounts_volume(link, "events", "/mas-events") &&
+           !mounts_volume(box, "events", "/mas-events") &&
+           !mounts_volume(box, "events", "/sbx-events"),
+       "the link has them, the sandbox has not");
+    json_int_t uid = json_integer_value(
+        json_object_get(json_object_get(stream, "securityContext"), "runAsUser"));
+    ok(uid == 100000 + 2000 - 1 - 3, "a user id that no sandbox and no link has: %lld",
+       (long long)uid);
+}
+
+/* With a stream container: what it has, what it does not have, and the one way out. */
+static void check_streamed(void)
+{
+    struct error err = {0};
+    _cleanup_kube_ceiling_ struct kube_ceiling c = load_stream_ceiling(NULL, NULL, &err);
+    struct kube_order o = plain_order(), last = plain_order();
+    o.flags = KUBE_STREAM;
+    strcpy(o.stream_token, STREAM_TOKEN);
+    ok(kube_ceiling_check(&c, &o, &err) == 0, "a stream container is ordered: %s", err.message);
+    last.slot = 666;
+    expect_refused(&c, &last, ERROR_FORBIDDEN, "a sandbox whose stream has no user id");
+    o.stream_token[3] = '&';
+    expect_refused(&c, &o, ERROR_INVALID, "a token that does not fit in a URL");
+    strcpy(o.stream_token, "short");
+    expect_refused(&c, &o, ERROR_INVALID, "a short token");
+    strcpy(o.stream_token, STREAM_TOKEN);
+    o.flags = 0;
+    expect_refused(&c, &o, ERROR_INVALID, "a token without a container");
+    o.flags = KUBE_STREAM;
+    _cleanup_json_ json_t *pod = kube_manifest(KUBE_OBJECT_POD, &c, &o);
+    _cleanup_json_ json_t *policy = kube_manifest(KUBE_OBJECT_POLICY, &c, &o);
+    check_stream_container(json_object_get(pod, "spec"));
+    expect_dumped(json_object_get(json_object_get(policy, "spec"), "egress"),
+                  "[{\"ports\":[{\"port\":8080,\"protocol\":\"TCP\"}],"
+                  "\"to\":[{\"ipBlock\":{\"cidr\":\"192.0.2.7/32\"}}]}]",
+                  "the endpoint, and nothing else");
+}
+
+static void expect_no_stream(const char *member, const char *value, const char *words)
+{
+    struct error err = {0};
+    _cleanup_kube_ceiling_ struct kube_ceiling c = load_stream_ceiling(member, value, &err);
+    ok(!c.prefix && strstr(err.message, words), "%s %s: %s", member, value ? value : "missing",
+       err.message);
+}
+
 static void expect_no_ceiling(const char *member, json_t *value, const char *words)
 {
     struct error err = {0};
@@ -397,18 +572,31 @@ int main(int argc, char **argv)
     check_ceiling(&c);
     check_uses(&c);
     check_ownership(&c);
+    check_shared(&c);
+    check_networks();
     check_direct();
+    expect_no_ceiling("shared_namespace", json_string("a b"), "namespace");
+    expect_no_ceiling("shared_namespace", json_string("mas-sandbox"), "Leases");
     expect_no_ceiling("home", json_string("a b"), "home");
     expect_no_ceiling("direct_port", json_integer(443), "1024");
     expect_no_ceiling("direct_port", json_integer(70000), "65535");
     expect_no_ceiling("direct_from", json_null(), "namespace");
     expect_no_ceiling("direct_from", json_string("a b"), "namespace");
+    check_streamed();
+    expect_no_stream("stream_image", NULL, "stream_image");
+    expect_no_stream("stream_endpoint", NULL, "stream_endpoint");
+    expect_no_stream("stream_endpoint", "192.0.2.7:8080", "stream_endpoint");
+    expect_no_stream("stream_endpoint", "http://daemon.example:8080", "is a name");
+    expect_no_stream("stream_endpoint", "http://192.0.2.7:8080/x", "stream_endpoint");
+    expect_no_stream("stream_endpoint", "http://u@192.0.2.7:8080", "stream_endpoint");
+    expect_no_stream("stream_events_dir", "events", "stream_events_dir");
+    expect_no_stream("stream_events_dir", "/", "stream_events_dir");
+    expect_no_stream("stream_events_dir", "/mas-channel", "stream_events_dir");
     if (argc > 2)
         write_objects(argv[2], &c);
     if (argc > 3) { /* to make manifests.txt again, and then to read what changed */
         _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(TEXT_MAX);
-        format_all("plain", &c, &plain, &out);
-        format_all("full", &c, &full, &out);
+        format_golden(&c, &out);
         FILE *f = fopen(argv[3], "we");
         fputs(out.data, f);
         fclose(f);

@@ -103,6 +103,9 @@ static void test_ours(void)
     ok(m.rootfs_rate.bytes.size == 1000 && m.rootfs_rate.bytes.refill_ms == 100 &&
            m.drives[0].rate.operations.burst == 5,
        "are read");
+    is(parse("{" GOOD ",\"drives\":[{\"path\":\"/d\",\"is_read_only\":false},\"/e\"]}"), "",
+       "a drive that can be written");
+    ok(m.drives[0].writable && !m.drives[1].writable, "is so where the file says it, only");
 }
 
 static void test_refusals(void)
@@ -136,11 +139,11 @@ static void test_refusals(void)
         {"{" GOOD ",\"machine\":{\"mem_mib\":64}}", "machine.mem_mib is not a number from 128"},
         {"{" GOOD ",\"machine\":[]}", "machine"},
         {"{" GOOD ",\"boot_args\":7}", "boot_args is not a text"},
-        {"{" GOOD ",\"vmm\":\"xen\"}", "vmm: 'xen' is none of firecracker, qemu, auto"},
-        {"{" GOOD ",\"log_path\":\"/l/{pid}\"}", "log_path: '{pid}' is no placeholder here"},
+        {"{" GOOD ",\"vmm\":\"xen\"}", "vmm: 'xen' must be firecracker, qemu or auto"},
+        {"{" GOOD ",\"log_path\":\"/l/{pid}\"}", "log_path: '{pid}' is not a placeholder here"},
         {"{" GOOD ",\"tool_runner\":{\"args\":[]}}", "tool_runner.command is required"},
         {"{" GOOD ",\"tool_runner\":{\"command\":\"/c\",\"args\":[\"{uds}\"]}}",
-         "tool_runner.args[0]: '{uds}' is no placeholder"},
+         "tool_runner.args[0]: '{uds}' is not a placeholder"},
         {"{" GOOD ",\"tool_runner\":{\"command\":\"/c\",\"args\":[1]}}",
          "tool_runner.args[0] is not a text"},
         {"{" GOOD ",\"network\":{\"mac_address\":\"AA:FC\"}}",
@@ -153,8 +156,16 @@ static void test_refusals(void)
          "\"allowed_cidrs\":[\"192.0.2.0/24\"]}}",
          "network.enabled: Firecracker opens its links itself"},
         {"{" GOOD ",\"network\":{\"enabled\":1}}", "network.enabled is neither true nor false"},
-        {"{" GOOD ",\"drives\":[{\"path\":\"/d\",\"is_read_only\":false}]}",
-         "drives[0].is_read_only: drives are read-only"},
+        {"{" GOOD ",\"drives\":[{\"path\":\"/d\",\"is_read_only\":0}]}",
+         "drives[0].is_read_only is neither true nor false"},
+        {"{" GOOD ",\"drives\":[{\"path\":\"/d\",\"is_read_only\":false}],\"pool\":{\"size\":1}}",
+         "pool.size: one machine at a time"},
+        {"{\"vmm\":\"firecracker\"," GOOD ",\"drives\":[{\"path\":\"/d\",\"is_read_only\":false}]}",
+         "drives: Firecracker opens its drives itself"},
+        {"{" GOOD ",\"drives\":[{\"path\":\"/0\",\"is_read_only\":false},"
+         "{\"path\":\"/1\",\"is_read_only\":false},{\"path\":\"/2\",\"is_read_only\":false},"
+         "{\"path\":\"/3\",\"is_read_only\":false},{\"path\":\"/4\",\"is_read_only\":false}]}",
+         "drives: more than 4 with is_read_only: false"},
         {"{" GOOD ",\"drives\":[{}]}", "drives[0].path_on_host is required"},
         {"{" GOOD ",\"drives\":[{\"path\":\"/d\",\"id\":\"a/b\"}]}",
          "drives[0].drive_id is not a name"},
@@ -175,8 +186,24 @@ static void test_refusals(void)
     }
 }
 
+/* What the control plane is handed in place of the file. */
+static void test_cidrs_handed_over(void)
+{
+    static const char *const places[] = {"11.0.0.0/8", "192.0.2.7:80", "fd00::/8", "[2600::7]:443"};
+    struct machine_config from = {.network_closed = 1}, to = {0};
+    for (size_t i = 0; i < ELEMENTS(places); i++)
+        ok(net_range_parse(places[i], &from.cidrs[from.n_cidrs++]) == 0, "'%s'", places[i]);
+    char **texts = machine_cidrs_format(&from);
+    machine_cidrs_take(&to, texts);
+    ok(to.n_cidrs == from.n_cidrs && to.network_closed == 1 &&
+           memcmp(to.cidrs, from.cidrs, sizeof(from.cidrs)) == 0,
+       "ranges are the same after they were texts");
+    strv_free(texts);
+}
+
 int main(void)
 {
+    test_cidrs_handed_over();
     test_contract();
     test_defaults();
     test_ours();

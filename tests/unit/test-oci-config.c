@@ -6,6 +6,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
@@ -247,6 +248,8 @@ static void test_seccomp(void)
                                       SO_ATTACH_BPF,
                                       SO_ATTACH_REUSEPORT_CBPF,
                                       SO_ATTACH_REUSEPORT_EBPF,
+                                      IPPROTO_TCP,
+                                      TCP_ULP,
                                       53};
     static const int calls[] = {SYS_clone,       SYS_unshare,        SYS_clone3,     SYS_socket,
                                 SYS_socketpair,  SYS_ioctl,          SYS_prlimit64,  SYS_setrlimit,

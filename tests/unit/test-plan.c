@@ -132,6 +132,13 @@ static void test_numbers(void)
     p.n_mounts = 0;
     ok(plan_check(&p, why, sizeof(why)) == 0, "a copy without mounts passes");
     p = good();
+    p.flags = PLAN_VM | PLAN_PROXY | PLAN_AUTHORITY;
+    ok(plan_check(&p, why, sizeof(why)) == 0, "one that is intercepted passes");
+    memset(p.image, 'a', 64);
+    refused(&p, "the same with an image");
+    p.flags &= ~(uint32_t)PLAN_AUTHORITY;
+    ok(plan_check(&p, why, sizeof(why)) == 0, "one with an image alone passes: %s", why);
+    p = good();
     p.mounts[0].allow_index = -1;
     refused(&p, "a negative index");
     p = good();

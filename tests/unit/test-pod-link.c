@@ -11,6 +11,7 @@
 
 static char link_program[112], runner_program[112]; /* copies that every user can reach */
 static char dir[64], channel_path[96], door_dir[96], door_path[112], installed[112];
+static char events_dir[96];
 
 static pid_t link_start(void)
 {
@@ -162,6 +163,158 @@ static void check_pod(void)
     peer_done(&p);
 }
 
+/* --- output as files */
+
+static bool file_is(const char *name, const char *expected)
+{
+    char path[160];
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(PEER_OUT_MAX);
+    snprintf(path, sizeof(path), "%s/%s", events_dir, name);
+    return fd_read_file_at(AT_FDCWD, path, &b) == 0 && b.len == strlen(expected) &&
+           memcmp(b.data, expected, b.len) == 0;
+}
+
+static struct stat look_at(const char *name)
+{
+    char path[160];
+    struct stat st = {0};
+    snprintf(path, sizeof(path), "%s/%s", events_dir, name);
+    (void)stat(path, &st);
+    return st;
+}
+
+static struct peer_exec *spawn_filed(struct peer *p, const char *name, const char *script)
+{
+    struct msg_spawn m = peer_spawn_message(p, (const char *[]){"sh", "-c", script, NULL});
+    m.flags |= SPAWN_EVENTS;
+    m.events = name;
+    return peer_spawn(p, &m);
+}
+
+static void ack_to(struct peer *p, struct peer_exec *e, uint64_t offset)
+{
+    msg_ack_format(&p->out, e->stream, &(struct msg_ack){1, offset});
+    peer_flush(p);
+}
+
+/* More than the window holds: what is acknowledged makes room, in the ring and in the file. */
+static void check_filed_flow(struct peer *p)
+{
+    struct peer_exec *e = spawn_filed(p, "ex-flow", "seq 200000");
+    struct stat st = {0};
+    uint64_t end = 0;
+    for (int64_t until = clock_mono_ms() + PEER_WAIT_MS;
+         clock_mono_ms() < until && st.st_size < PROTO_WINDOW; usleep(10000))
+        st = look_at("ex-flow.stdout");
+    usleep(100 * 1000);
+    st = look_at("ex-flow.stdout");
+    ok(st.st_size == PROTO_WINDOW, "a command waits when the window is full: %lld",
+       (long long)st.st_size);
+    for (int64_t until = clock_mono_ms() + PEER_WAIT_MS; clock_mono_ms() < until && !e->exited;) {
+        end = (uint64_t)look_at("ex-flow.stdout").st_size;
+        ack_to(p, e, end);
+        peer_step(p, 20);
+    }
+    st = look_at("ex-flow.stdout");
+    ok(e->exited && e->exit.end[0] == 1288895 && (uint64_t)st.st_size == e->exit.end[0],
+       "all of it was filed: %llu of %llu", (unsigned long long)st.st_size,
+       (unsigned long long)e->exit.end[0]);
+    ack_to(p, e, e->exit.end[0]);
+    (void)peer_shell(p, "true");
+    st = look_at("ex-flow.stdout");
+    ok(st.st_blocks * 512 <= 8192, "what was acknowledged takes no room: %lld bytes",
+       (long long)st.st_blocks * 512);
+    ok(e->out[0].len == 0, "nothing of it came by the connection");
+}
+
+static bool filed_within(const char *name, const char *expected)
+{
+    for (int64_t until = clock_mono_ms() + PEER_WAIT_MS; clock_mono_ms() < until; usleep(10000))
+        if (file_is(name, expected))
+            return true;
+    return false;
+}
+
+/* The stream container is not trusted: what it makes up is acknowledged, too. */
+static void check_filed_past_end(struct peer *p)
+{
+    const char *const argv[] = {"sh", "-c", "echo out; read x; echo more", NULL};
+    struct msg_spawn m = peer_spawn_message(p, argv);
+    m.flags = SPAWN_EVENTS | SPAWN_STDIN;
+    m.events = "ex-past";
+    struct peer_exec *e = peer_spawn(p, &m);
+    ok(filed_within("ex-past.stdout", "out\n"), "a command has written something");
+    ack_to(p, e, 150000);
+    ok(peer_exited_with(peer_shell(p, "true"), 0), "an ACK of more does not end the connection");
+    peer_stdin_all(p, e, "x\n", 2);
+    ok(peer_wait(p, e->exited) && e->exit.end[0] == 9 && file_is("ex-past.exit", "0\n"),
+       "and the command goes on");
+    peer_forget(p, e);
+}
+
+static void check_exit_not_filed(struct peer *p)
+{
+    char path[160];
+    snprintf(path, sizeof(path), "%s/ex-dir.exit", events_dir);
+    assert(mkdir(path, 0700) == 0);
+    struct peer_exec *e = spawn_filed(p, "ex-dir", "echo out; exit 5");
+    ok(peer_wait(p, e->exited) && peer_exited_with(e, 5) && file_is("ex-dir.stdout", "out\n"),
+       "an exit that cannot be filed is told, as all of the output is");
+    peer_forget(p, e);
+    (void)peer_shell(p, "true");
+    ok(!look_at("ex-dir.exit-new").st_ino, "and leaves nothing");
+    ok(rmdir(path) == 0, "what had its name is left alone");
+}
+
+static void check_filed(struct peer *p)
+{
+    struct peer_exec *e = spawn_filed(p, "ex-1", "echo out; echo err >&2; exit 3");
+    ok(peer_wait(p, e->exited) && peer_exited_with(e, 3), "a command whose output is filed");
+    ok(file_is("ex-1.stdout", "out\n") && file_is("ex-1.stderr", "err\n") &&
+           file_is("ex-1.exit", "3\n"),
+       "its files are whole when its exit is told");
+    ok((look_at("ex-1.stdout").st_mode & 0777) == 0640, "they are not for every user");
+    ok(e->out[0].len == 0 && e->exit.end[0] == 4 && e->exit.end[1] == 4,
+       "the connection has the exit alone, and how much there is");
+    peer_forget(p, e);
+    (void)peer_shell(p, "true");
+    ok(!look_at("ex-1.stdout").st_ino && !look_at("ex-1.exit").st_ino, "FORGET removes them");
+    e = spawn_filed(p, "ex-2", "kill -9 $$");
+    ok(peer_wait(p, e->exited) && file_is("ex-2.exit", "137\n"), "a signal");
+    e = spawn_filed(p, "ex-2", "true");
+    ok(peer_wait(p, e->failed) && e->error == EEXIST, "a name that is taken is refused");
+    ok(file_is("ex-2.exit", "137\n"), "and its files are left alone");
+    e = spawn_filed(p, "../x", "true");
+    ok(peer_wait(p, e->failed) && e->error == EINVAL, "a name that is none, too");
+    check_filed_flow(p);
+    check_filed_past_end(p);
+    check_exit_not_filed(p);
+}
+
+static void check_events(void)
+{
+    struct peer p;
+    peer_init(&p);
+    unlink(channel_path);
+    unlink(door_path);
+    assert(mkdir(events_dir, 0) == 0 && chmod(events_dir, 0777) == 0);
+    pid_t link = program_start(LINK_UID, -1,
+                               (const char *[]){link_program, "--listen", channel_path, "--door",
+                                                door_path, "--events", events_dir, NULL});
+    exists_within(channel_path, true);
+    pid_t runner = runner_start();
+    exists_within(door_path, true);
+    usleep(100 * 1000);
+    pid_t attached = peer_attach(&p);
+    ok(peer_wait(&p, p.hello_ok), "a runner with a directory for output");
+    check_filed(&p);
+    peer_done(&p);
+    end_of(attached);
+    kill(runner, SIGTERM);
+    ok(end_of(runner) >= 0 && end_of(link) == 0, "both end");
+    ok(rmdir(events_dir) == 0, "no file is left");
+}
+
 static void check_ends(void)
 {
     pid_t link = link_start();
@@ -221,6 +374,7 @@ int main(int argc, char **argv)
     assert(mkdtemp(dir));
     assert(chmod(dir, 0777) == 0);
     snprintf(channel_path, sizeof(channel_path), "%s/channel", dir);
+    snprintf(events_dir, sizeof(events_dir), "%s/events", dir);
     snprintf(door_dir, sizeof(door_dir), "%s/door", dir);
     snprintf(door_path, sizeof(door_path), "%s/socket", door_dir);
     snprintf(installed, sizeof(installed), "%s/mas-toolrunner", dir);
@@ -235,6 +389,7 @@ int main(int argc, char **argv)
     check_pod();
     check_ends();
     check_orphan();
+    check_events();
     unlink(door_path);
     unlink(channel_path);
     unlink(installed);

@@ -8,7 +8,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "proto/kube.h"
+#include "proto/net.h"
 #include "proto/walls.h"
+#include "runtime/kube/addresses.h"
 #include "runtime/kube/walls.h"
 #include "runtime/runtime.h"
 #include "runtime/spec.h"
@@ -204,8 +206,48 @@ static void check_network(void)
     }
 }
 
+/* Networks by address: what the operator and the cluster must be like, and what the order says. */
+static void check_addresses(void)
+{
+    char *asked[] = {(char[]){"198.41.0.0/24:443"}, NULL},
+         *denied[] = {(char[]){"198.41.0.4"}, NULL};
+    struct spec s = {.cidrs = asked};
+    struct net_config network = {.n_ceiling = 1};
+    struct proof_report near = given;
+    struct kube_order o = {0};
+    struct effective e;
+    struct error err = {0};
+    ok(pod_addresses_check(&s, &network, &given, &err) < 0 && strstr(err.message, "network_cidrs"),
+       "not the operator's: %s", err.message);
+    err = (struct error){0};
+    net_range_parse("198.0.0.0/8", &network.ceiling[0]);
+    ok(pod_addresses_check(&s, &network, &given, &err) == 0, "the operator's: %s", err.message);
+    snprintf(near.witness, sizeof(near.witness), "198.41.0.9");
+    ok(pod_addresses_check(&s, &network, &near, &err) < 0 && strstr(err.message, "pods"),
+       "one that pods are in: %s", err.message);
+    err = (struct error){0};
+    s.denied_hosts = denied;
+    ok(pod_addresses_check(&s, &network, &given, &err) < 0 && strstr(err.message, "exceptions"),
+       "a part of it is denied: %s", err.message);
+    s.denied_hosts = NULL;
+    s.accept_weaker[WALL_NETWORK] = true;
+    ok(refuses(&s, "image", true, "no pod has a network by address"), "not without the wall");
+    pod_order_fill(&s, "image", &o);
+    ok(o.n_ranges == 1 && o.ranges[0].bits == 24 && o.ranges[0].port_first == 443, "the order");
+    struct walls w = walls_of(&s);
+    const struct pod_network walled = {.proof = &given, .unproven = true};
+    w.witness = WITNESS_CLOSED;
+    err = (struct error){0};
+    ok(pod_walls_fill(&s, &w, &walled, "kube", &e, &err) == 0 && e.network_by_address &&
+           e.by[WALL_NETWORK],
+       "it is claimed where it was tried: %s", err.message);
+    w.witness = WITNESS_REACHED;
+    ok(pod_walls_fill(&s, &w, &walled, "kube", &e, &err) < 0, "and refused where it does not hold");
+}
+
 int main(void)
 {
+    check_addresses();
     check_order();
     check_refused();
     check_lacks();

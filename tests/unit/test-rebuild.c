@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which records of pods that the store does not know a daemon believes. */
+/* Which records of pods that the store does not know a daemon believes, and which it knows to be
+ * removed. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #include "base/alloc.h"
 #include "base/map.h"
@@ -13,6 +16,8 @@ static struct runtime_host host; /* without a cluster, which its runtime refuses
 static struct sandbox known = {.id = "sbx-known", .generation = "first"};
 static char why[512];
 static const char *owner = "";
+static char state[] = "/tmp/rebuild-XXXXXX";
+static uv_loop_t loop;
 
 static bool is_owner_known(void *data, const char *name)
 {
@@ -36,7 +41,42 @@ static int rebuild(const char *members)
     return result;
 }
 
+/* Another control plane, with what the one before has written. */
+static void begin_control(void)
+{
+    struct error err = {0};
+    store_close(steal_ptr(manager.options.store));
+    tombstones_free(&manager);
+    manager.options.store = store_open(state, &loop, &err);
+    if (!manager.options.store || tombstones_load(&manager, &err) < 0)
+        ok(false, "the store: %s", err.message);
+}
+
 #define KUBE_SPEC "\"spec\":{\"runtime\":\"kube\"}"
+
+/* Its deletion was begun by a control plane that died. */
+static void test_tombstones(void)
+{
+    struct sandbox removed = {.manager = &manager, .generation = "third", .runtime_id = "sbx-pod"};
+    struct sandbox elsewhere = {
+        .manager = &manager, .generation = "fourth", .runtime_id = "sbx-elsewhere"};
+    begin_control();
+    sandbox_bury(&removed, NULL, NULL);
+    sandbox_bury(&elsewhere, NULL, NULL);
+    begin_control();
+    ok(rebuild("\"id\":\"sbx-pod\",\"generation\":\"third\",\"owner\":\"\"," KUBE_SPEC) == 0,
+       "the pod of a sandbox that was to be removed is to be deleted: %s", why);
+    ok(rebuild("\"id\":\"sbx-pod\",\"generation\":\"fifth\",\"owner\":\"\"," KUBE_SPEC) < 0,
+       "not that of a later one with its name: %s", why);
+    manager_rebuilt(&manager);
+    begin_control();
+    ok(map_count(manager.tombstones) == 1 && map_find(manager.tombstones, "third"),
+       "of those of which nothing was found none is left");
+    manager_rebuilt(&manager);
+    begin_control();
+    ok(!manager.tombstones, "nor of the other one, when its pod is gone");
+    store_close(steal_ptr(manager.options.store));
+}
 
 static void test_known_names(void)
 {
@@ -62,9 +102,9 @@ static void test_refusals(void)
         const char *owner, *members, *word;
     } cases[] = {
         {"other", KUBE_SPEC, "another owner"},
-        {"ended", "\"owner\":\"ended\"," KUBE_SPEC, "no key of this daemon"},
-        {"", "\"spec\":{\"runtime\":\"kube\",\"cidrs\":[\"10.0.0.0/8\"]}", "by address"},
-        {"", "\"spec\":{\"runtime\":\"kube\",\"lent\":[\"10.0.0.1:80\"]}", "by address"},
+        {"ended", "\"owner\":\"ended\"," KUBE_SPEC, "is not a key of this daemon"},
+        {"", "\"spec\":{\"runtime\":\"kube\",\"cidrs\":[\"10.0.0.0/8\"]}", "needs a cluster"},
+        {"", "\"spec\":{\"runtime\":\"kube\",\"lent\":[\"10.0.0.1:80\"]}", "needs a cluster"},
         {"", "\"spec\":{\"runtime\":\"kube\",\"intercept\":{}}", "intercept"},
         {"", "\"spec\":{\"runtime\":\"kube\",\"workdir\":\"/x\"}", "needs a cluster"},
     };
@@ -80,6 +120,7 @@ static void test_refusals(void)
 
 int main(void)
 {
+    char command[64];
     _cleanup_free_ char *key = sandbox_alias_key("key", "name");
     manager.by_id = map_new();
     manager.by_alias = map_new();
@@ -89,6 +130,16 @@ int main(void)
     map_put(manager.by_alias, key, &known);
     test_known_names();
     test_refusals();
+    manager.options.store = NULL;
+    uv_loop_init(&loop);
+    if (!mkdtemp(state))
+        abort();
+    test_tombstones();
+    uv_run(&loop, UV_RUN_DEFAULT);
+    uv_loop_close(&loop);
+    snprintf(command, sizeof(command), "rm -rf %s", state);
+    if (system(command))
+        abort();
     map_free(manager.by_id);
     map_free(manager.by_alias);
     return tap_done();

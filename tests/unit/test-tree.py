@@ -36,6 +36,16 @@ def test_every_test_function_has_a_name():
     equal([s for s in scripts if re.search(r"^\s*def _+\(", read(s), re.M)], [], "scripts with functions without names")
 
 
+@test("one version, in the build, the packages, the description of the API and the news")
+def test_one_version():
+    version = re.search(r"^  version: '([\d.]+)'", read("meson.build"), re.M)[1]
+    equal(re.match(r"mas-sandbox \(([\d.]+)\) ", read("debian/changelog"))[1], version, "debian/changelog")
+    equal(re.findall(r'"version": "(\d+\.\d+\.\d+)"', read("docs/openapi.json")), [version, version], "docs/openapi.json")
+    headings = re.findall(r"^## (.*)$", read("NEWS.md"), re.M)
+    released = [h for h in headings if h != "Next"]
+    check(headings.index(released[0]) <= 1 and re.fullmatch(re.escape(version) + r" \(\d{4}-\d\d-\d\d\)", released[0]), headings)
+
+
 def lists_processes(text):
     """Whether a script itself, and not a program that it runs elsewhere, walks over /proc."""
     for node in ast.walk(ast.parse(text)):

@@ -13,7 +13,7 @@
 
 /* What a model can do about an error, whatever tool met it. */
 static const char *const advice_by_code[] = {
-    [ERROR_INVALID] = "Mend the argument and call again.",
+    [ERROR_INVALID] = "Correct the argument and call again.",
     [ERROR_UNAUTHORIZED] = "The key of this connection is not accepted: tell the user.",
     [ERROR_FORBIDDEN] = "Only /workspace, /tmp, /cache and /home/sandbox can be written; "
                         "everything else of the sandbox is read-only.",

@@ -85,26 +85,25 @@ void tool_stop_command(struct mcp_call *call)
         result_fail(call, &err, NOT_KNOWN);
         return;
     }
-    bool with_signal = json_object_get(mcp_call_arguments(call), "signal");
-    int r = 0;
-    if (with_signal)
-        r = send_signal(call, e, &err);
-    else if (exec_status(e) == EXEC_RUNNING)
-        r = run_record_steer(mcp_call_services(call)->audit, e, mcp_call_identity(call), "cancel",
-                             NULL, &err);
-    if (r >= 0 && !with_signal && exec_status(e) == EXEC_RUNNING)
-        r = exec_cancel(e, &err);
-    if (r < 0) {
-        result_fail(call, &err, NULL);
-    } else if (with_signal) {
-        result_finish(call, result_of_exec(e), NULL);
-    } else {
-        struct stop_call *c = new0(struct stop_call);
-        c->call = call;
-        c->done.on_done = on_stopped;
-        list_init(&c->done.node);
-        mcp_call_set_state(call, c);
-        mcp_call_on_cancel(call, on_cancel);
-        exec_wait(e, &c->done);
+    if (json_object_get(mcp_call_arguments(call), "signal")) {
+        if (send_signal(call, e, &err) < 0)
+            result_fail(call, &err, NULL);
+        else
+            result_finish(call, result_of_exec(e), NULL);
+        return;
     }
+    if (exec_status(e) == EXEC_RUNNING &&
+        (run_record_steer(mcp_call_services(call)->audit, e, mcp_call_identity(call), "cancel",
+                          NULL, &err) < 0 ||
+         exec_cancel(e, &err) < 0)) {
+        result_fail(call, &err, NULL);
+        return;
+    }
+    struct stop_call *c = new0(struct stop_call);
+    c->call = call;
+    c->done.on_done = on_stopped;
+    list_init(&c->done.node);
+    mcp_call_set_state(call, c);
+    mcp_call_on_cancel(call, on_cancel);
+    exec_wait(e, &c->done);
 }

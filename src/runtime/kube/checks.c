@@ -49,6 +49,13 @@ static void add_classes(struct runtime_report *ret, const char *runtime, const c
                          "a broker that stands alone; 'default' is the cluster's own");
 }
 
+/* Nothing is made by them yet; an operator who has both wants to know whose pods are whose. */
+static void add_crds(struct runtime_report *ret, const char *crds)
+{
+    add_check(ret, "agent-sandbox", *crds, *crds ? crds : "its CRDs are not in the cluster",
+              *crds ? NULL : "none is needed: pods are made without them");
+}
+
 /* used: of the last connection; "" before the first one. */
 static void add_carrier(struct runtime_report *ret, const char *first, const char *used)
 {
@@ -68,6 +75,17 @@ static void add_carrier(struct runtime_report *ret, const char *first, const cha
                   NULL);
 }
 
+void kube_checks_add_waiting(struct runtime_report *ret, size_t n, const char *why)
+{
+    char detail[KUBE_MESSAGE_SIZE + 64];
+    if (!n)
+        return;
+    snprintf(detail, sizeof(detail), "%zu made ahead and waited for: %s", n, why);
+    add_check(ret, "pool", false, detail,
+              "room in the cluster, or an image that can be had; they are kept, and "
+              "warm_pool_size is how many there are");
+}
+
 void kube_checks_fill(const struct cluster_report *cluster, const struct proof_report *proof,
                       struct runtime_report *ret)
 {
@@ -75,10 +93,11 @@ void kube_checks_fill(const struct cluster_report *cluster, const struct proof_r
         add_rights(ret, cluster->offers[KUBE_OFFER_MISSING_RIGHTS]);
         add_classes(ret, cluster->offers[KUBE_OFFER_RUNTIME_CLASSES],
                     cluster->offers[KUBE_OFFER_STORAGE_CLASSES]);
+        add_crds(ret, cluster->offers[KUBE_OFFER_CRDS]);
         add_carrier(ret, cluster->offers[KUBE_OFFER_CARRIER], cluster->carrier);
     }
     if (cluster->available)
         add_network(ret, proof);
-    add_check(ret, "io", false, "Kubernetes has no limit of it",
+    add_check(ret, "io", false, "Kubernetes has no such limit",
               "another runtime: a pod for which io is asked is refused");
 }

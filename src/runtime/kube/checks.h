@@ -3,6 +3,8 @@
  * whether network policies count, which classes are allowed, how pods are reached. */
 #pragma once
 
+#include <stddef.h>
+
 struct cluster_report;
 struct proof_report;
 struct runtime_report;
@@ -10,3 +12,5 @@ struct runtime_report;
 /* Adds to ret->checks what is known already. */
 void kube_checks_fill(const struct cluster_report *cluster, const struct proof_report *proof,
                       struct runtime_report *ret);
+/* Pods that were made ahead and do not start, where there are any. */
+void kube_checks_add_waiting(struct runtime_report *ret, size_t n, const char *why);

@@ -59,7 +59,8 @@ struct cluster {
     struct loop_timer leave_timer;
     void (*on_left)(void *data);
     void *left_data;
-    uint32_t cgroup; /* 0: no pod has found one yet */
+    uint32_t cgroup;     /* 0: no pod has found one yet */
+    struct map *waiting; /* reasons, by id */
 };
 
 static void on_cluster_ready(uv_poll_t *p, int status, int events);
@@ -161,11 +162,13 @@ void cluster_discard(struct cluster *c, const char *id)
     cluster_ask(c, KUBE_DELETE, id, on_discarded, NULL);
 }
 
-/* Of another home, it is another control plane's; without one, it is not known whose it is. */
+/* Of another home, it is another control plane's; without one, it is not known whose it is. What is
+ * deleted one after another waits for its turn. */
 static bool is_stranger(const struct cluster *c, const struct kube_reply *r)
 {
     bool ours = strcmp(r->home, c->o.home) == 0;
-    return ours && r->phase != KUBE_POD_ENDING && !rebuild_leaves(c->rebuild, r->id);
+    return ours && r->phase != KUBE_POD_ENDING && !rebuild_leaves(c->rebuild, r->id) &&
+           !rebuild_deletes(c->rebuild, r->id);
 }
 
 static void discard_stranger(struct cluster *c, const struct kube_reply *r)
@@ -221,11 +224,19 @@ static void tell_listed(struct cluster *c, uint64_t tag)
     free(all);
 }
 
+static void cluster_set_rebuilt(struct cluster *c)
+{
+    bool before = c->rebuilt;
+    c->rebuilt = true;
+    if (!before && c->o.on_rebuilt && !rebuild_leaves_any(c->rebuild))
+        c->o.on_rebuilt(c->o.found_data);
+}
+
 /* What was found has holders now, which a list tells how their pods are. */
 static void on_rebuilt(void *data)
 {
     struct cluster *c = data;
-    c->rebuilt = true;
+    cluster_set_rebuilt(c);
     c->list_again = c->list_tag != 0;
     cluster_list(c);
 }
@@ -245,7 +256,7 @@ static void on_list_done(void *data, const struct kube_reply *reply, int fd)
     tell_listed(c, tag);
     if (rebuild_is_reading(c->rebuild) || (!c->rebuilt && rebuild_start(c->rebuild, on_rebuilt, c)))
         return;
-    c->rebuilt = true;
+    cluster_set_rebuilt(c);
     c->listed = true;
     if (c->list_again)
         cluster_list(c);
@@ -259,6 +270,23 @@ static void cluster_list(void *data)
         return;
     c->list_tag = c->next_tag;
     cluster_ask(c, KUBE_LIST, "", on_list_done, c);
+}
+
+void cluster_note_waiting(struct cluster *c, const char *id, const char *why)
+{
+    const char *before = map_find(c->waiting, id);
+    if (why && before && strcmp(why, before) == 0)
+        return;
+    if (why)
+        log_warn("a pod that is made ahead is waited for id=%s: %s", id, why);
+    free(why ? map_put(c->waiting, id, xstrdup(why)) : map_remove(c->waiting, id));
+}
+
+size_t cluster_waiting(const struct cluster *c, const char **ret_why)
+{
+    size_t cursor = 0;
+    *ret_why = map_next(c->waiting, &cursor);
+    return map_count(c->waiting);
 }
 
 /* --- is it there */
@@ -277,7 +305,7 @@ static void on_probed(void *data, const struct kube_reply *reply, int fd)
     else
         snprintf(r->version, sizeof(r->version), "%.63s", reply->message);
     if (before != r->available)
-        log_info("the cluster is %s: %s", r->available ? "there" : "not to be had",
+        log_info("the cluster is %s: %s", r->available ? "there" : "not available",
                  r->available ? r->version : r->why);
     if (reply->error)
         loop_timer_start(&c->probe_timer, PROBE_AGAIN_MS);
@@ -344,20 +372,46 @@ static void cluster_hold_home(struct cluster *c)
     cluster_send(c, &order, on_hold_answered, c);
 }
 
+/* A deletion that goes by the id alone is about what was there before another control plane had the
+ * home. */
+static struct pending_order *find_outdated(struct cluster *c)
+{
+    list_for_each(p, &c->pending, struct pending_order, node) {
+        if (p->unsent && p->order.op == KUBE_DELETE && !p->order.generation && !p->order.uid[0])
+            return p;
+    }
+    return NULL;
+}
+
+static void drop_outdated(struct cluster *c)
+{
+    for (struct pending_order *p; (p = find_outdated(c));) {
+        struct kube_reply r = {.kind = KUBE_ANSWERED, .error = ERROR_CONFLICT};
+        memcpy(r.id, p->order.id, sizeof(r.id));
+        snprintf(r.message, sizeof(r.message), "another control plane has had the home since");
+        list_remove(&p->node);
+        p->cb(p->data, &r, -1);
+        free(p);
+    }
+}
+
 /* What another control plane made of this home meanwhile is no stranger: it is read, as at the
  * beginning. */
 static void on_held(struct cluster *c, const struct kube_reply *r)
 {
     bool held = !r->error;
     if (held != c->held || strcmp(r->message, c->lease_why) != 0)
-        log_info("the home is %s home=%s%s%s", held ? "this control plane's" : "not to be had",
+        log_info("the home is %s home=%s%s%s", held ? "this control plane's" : "not available",
                  c->o.home, held ? "" : ": ", r->message);
-    if (strcmp(r->reason, KUBE_REASON_OTHER) == 0)
+    bool other = strcmp(r->reason, KUBE_REASON_OTHER) == 0;
+    if (other)
         c->rebuilt = false;
     snprintf(c->lease_why, sizeof(c->lease_why), "%.255s", r->message);
     c->listed &= held;
     bool begins = held && !c->held;
     c->held = held;
+    if (other)
+        drop_outdated(c);
     if (begins)
         cluster_list(c);
 }
@@ -509,6 +563,7 @@ struct cluster *cluster_new(const struct cluster_options *options)
     struct cluster *c = new0(struct cluster);
     c->o = *options;
     c->holders = map_new();
+    c->waiting = map_new();
     /* Answers to an earlier control plane may lie in the socket. */
     c->next_tag = options->generation << 32 | 1;
     list_init(&c->pending);
@@ -558,6 +613,10 @@ void cluster_close(struct cluster *c)
     for (struct holder *h; (h = map_next(c->holders, &cursor));)
         free(h);
     map_free(c->holders);
+    cursor = 0;
+    for (char *why; (why = map_next(c->waiting, &cursor));)
+        free(why);
+    map_free(c->waiting);
     rebuild_free(c->rebuild);
     uv_close((uv_handle_t *)&c->poll, on_poll_closed);
     loop_timer_close(&c->list_timer, on_part_closed, c);

@@ -24,6 +24,7 @@
 struct cluster;
 
 struct error;
+struct spec;
 
 /* A sandbox that the cluster has and no holder knows. */
 struct cluster_found {
@@ -32,6 +33,7 @@ struct cluster_found {
     size_t len;
     const char *owner;   /* runtime_record.owner, as it is written beside the record */
     int64_t last_exec_s; /* 0: not known */
+    bool pooled;         /* it was made ahead, of pool_spec, and has no caller */
 };
 /* Positive: it is known from now on, and has a holder. 0: no daemon needs it, and it is deleted.
  * Negative with err set: it is left as it is. */
@@ -47,7 +49,10 @@ struct cluster_options {
     /* What a pod asks its node for, where that is below its limit; 0: the limit. */
     uint32_t cpu_request_millicores;
     uint64_t memory_request_bytes;
-    cluster_found_fn on_found; /* NULL: none is needed */
+    const struct spec *pool_spec; /* of pods that are made ahead; NULL: there are none. Borrowed */
+    cluster_found_fn on_found;    /* NULL: none is needed */
+    /* All that was there was found, and none was left as it is; NULL: not of interest. */
+    void (*on_rebuilt)(void *data);
     void *found_data;
     uint64_t start_ms; /* how long a pod may take until its runner answers */
 };
@@ -96,6 +101,10 @@ bool cluster_is_rebuilt(const struct cluster *c);
  * which is all that kubelets take by default. */
 void cluster_note_cgroup(struct cluster *c, uint32_t version);
 uint32_t cluster_cgroup(const struct cluster *c);
+/* A pod that was made ahead is kept although it does not start: why; NULL: it is not waited for any
+ * more. */
+void cluster_note_waiting(struct cluster *c, const char *id, const char *why);
+size_t cluster_waiting(const struct cluster *c, const char **ret_why); /* how many; why one does */
 /* By which carrier a runner was reached. */
 void cluster_note_carrier(struct cluster *c, const char *carrier);
 /* Is the home this control plane's? While it is not, no order goes out but to look at the cluster.

@@ -33,9 +33,11 @@
 #include "base/strbuf.h"
 #include "base/weak.h"
 #include "loop/loop.h"
+#include "runtime/kube/addresses.h"
 #include "runtime/kube/checks.h"
 #include "runtime/kube/cluster.h"
 #include "runtime/kube/pod-spec.h"
+#include "runtime/kube/pool.h"
 #include "runtime/kube/proof.h"
 #include "runtime/kube/rebuild.h"
 #include "runtime/kube/walls.h"
@@ -77,9 +79,10 @@ struct runtime_instance {
     bool stopping; /* it is to be deleted as soon as no create is under way */
     bool started;  /* on_started was called */
     bool looked;   /* its walls were found good */
-    bool left;     /* nothing is told any more: the sandbox knows of its end */
+    bool left;     /* nothing is reported any more: the sandbox knows of its end */
     bool asked;    /* a connection is being made */
     bool adopted;
+    bool taken;        /* its pod has its generation */
     bool overdue;      /* an adopted one is not there in time, and is waited for */
     char problem[160]; /* what its start met last; "": nothing */
     unsigned proof_tries, witness_tries;
@@ -92,12 +95,16 @@ struct runtime_instance {
     uv_poll_t poll;          /* of it */
     struct loop_timer timer; /* to try again, and for the deletion */
     struct loop_timer late;  /* of the start */
-    uint64_t generation;     /* that its runner is told */
+    uint64_t generation;     /* which is sent to its runner */
     struct loop_timer mark;  /* when what it is, and its last command, is written to its objects */
     int64_t marked_ms;       /* when that was done last; 0: never */
     bool marking;
-    bool mark_again;              /* what is being written has changed since */
-    bool ahead;                   /* it was made for no caller yet */
+    bool mark_again;                    /* what is being written has changed since */
+    bool ahead;                         /* it was made for no caller yet */
+    char pool_record[POOL_RECORD_SIZE]; /* that it has then; "" */
+    void (*on_claimed)(void *data, const struct error *err); /* NULL: it is not being claimed */
+    void *claim_data;
+    struct kube_order *claim;     /* waits until no mark is under way; NULL: none does */
     enum kube_state state;        /* that its objects say; KUBE_STATE_SAME: not known */
     uint8_t written[SHA256_SIZE]; /* sum of what its pod says it is; zeros: not known */
     unsigned n_open;
@@ -142,6 +149,8 @@ static void waiting_end(struct runtime_instance *in)
 static void instance_free(struct runtime_instance *in)
 {
     cluster_let_go(in->cluster, in->id, in);
+    cluster_note_waiting(in->cluster, in->id, NULL);
+    free(steal_ptr(in->claim));
     walls_cancel(steal_ptr(in->question));
     waiting_end(in);
     weak_clear(&in->weak);
@@ -170,28 +179,45 @@ static void tell_end(struct runtime_instance *in, const struct runtime_end *end)
         in->events->on_started(in->data, -1, NULL, &in->failure);
 }
 
+/* Waiting, or the operator, may mend it. */
+static bool may_be_mended(enum error_code code)
+{
+    return code == ERROR_TIMEOUT || code == ERROR_UNAVAILABLE || code == ERROR_LIMIT ||
+           code == ERROR_INTERNAL || code == ERROR_FORBIDDEN;
+}
+
+/* The credential may have lost the right to delete: then the caller is not kept waiting until the
+ * operator gives it back. */
 static void on_pod_deleted(void *data, const struct kube_reply *reply, int fd)
 {
     struct runtime_instance *in = data;
-    enum error_code code = reply->error;
+    bool later = may_be_mended(reply->error);
     fd_close(&fd);
-    bool later = code == ERROR_TIMEOUT || code == ERROR_UNAVAILABLE || code == ERROR_LIMIT ||
-                 code == ERROR_INTERNAL;
-    if (code)
+    if (reply->error)
         log_warn("a pod is not deleted%s id=%s: %s", later ? " yet" : "", in->id, reply->message);
-    if (later) {
+    if (later && reply->error != ERROR_FORBIDDEN) {
         wait_then(in, DELETE_AGAIN_MS, pod_delete);
         return;
     }
     error_set(&in->failure, ERROR_CONFLICT, 0, "it was deleted while it was created");
+    if (reply->error == ERROR_CONFLICT && reply->generation > in->generation)
+        cluster_leave_pod(in->cluster, in->id, reply->message);
+    if (!later)
+        in->events->on_removed(in->data, true);
     tell_end(in, &(struct runtime_end){0});
-    instance_free(in);
+    if (later)
+        wait_then(in, DELETE_AGAIN_MS, pod_delete);
+    else
+        instance_free(in);
 }
 
 static void pod_delete(void *data)
 {
     struct runtime_instance *in = data;
-    cluster_ask(in->cluster, KUBE_DELETE, in->id, on_pod_deleted, in);
+    struct kube_order order = {.op = KUBE_DELETE, .generation = in->taken ? in->generation : 0};
+    snprintf(order.id, sizeof(order.id), "%s", in->id);
+    snprintf(order.uid, sizeof(order.uid), "%s", in->uid);
+    cluster_send(in->cluster, &order, on_pod_deleted, in);
 }
 
 /* Legal in every step but POD_MAKING, whose answer comes here by itself. */
@@ -252,17 +278,35 @@ static void on_adoption_late(struct runtime_instance *in)
     loop_timer_start(&in->late, cluster_options(in->cluster)->start_ms);
 }
 
+/* A pod that was made ahead keeps no caller waiting. Where it is only not placed, or its image is
+ * not there yet, another one in its stead would meet the same: so it is kept, until it starts or
+ * its pool is not wanted any more. */
+static bool waits_ahead(struct runtime_instance *in)
+{
+    bool unlisted = in->step == POD_FINDING;
+    if (!in->ahead || (!unlisted && in->told.phase != KUBE_POD_PENDING))
+        return false;
+    char why[480];
+    format_reason(&in->told, unlisted ? "is not listed yet" : "does not start", why, sizeof(why));
+    cluster_note_waiting(in->cluster, in->id, why);
+    return true;
+}
+
 static void on_start_late(void *data)
 {
     struct runtime_instance *in = data;
     char why[480];
-    if (in->adopted) {
+    if (in->step != POD_MAKING && waits_ahead(in)) {
+        loop_timer_start(&in->late, cluster_options(in->cluster)->start_ms);
+        return;
+    }
+    if (in->adopted && !in->ahead) {
         on_adoption_late(in);
         return;
     }
     format_reason(&in->told,
                   in->told.phase == KUBE_POD_RUNNING ? "runs, and its runner does not answer"
-                                                     : "did not come to run in time",
+                                                     : "did not start in time",
                   why, sizeof(why));
     in->stopping |= in->step == POD_MAKING;
     if (in->step == POD_MAKING) /* the create's answer is waited for, and then undone */
@@ -280,10 +324,17 @@ static struct pod_network network_of(const struct cluster *c, bool adopted)
                                 .adopted = adopted};
 }
 
+/* One with callers is kept where its wall cannot be tried any more. One that was made ahead has
+ * none yet, and is held to what a create is. */
+static bool has_callers(const struct runtime_instance *in)
+{
+    return in->adopted && !in->ahead;
+}
+
 /* A pod whose network wall has to hold is looked at when it is known whether any does. */
 static bool waits_for_proof(struct runtime_instance *in)
 {
-    struct pod_network n = network_of(in->cluster, in->adopted);
+    struct pod_network n = network_of(in->cluster, has_callers(in));
     return !in->looked && n.proof->state == PROOF_PENDING &&
            pod_needs_network_wall(&in->spec, &n) && in->proof_tries++ < PROOF_TRIES;
 }
@@ -292,7 +343,7 @@ static bool waits_for_proof(struct runtime_instance *in)
 static bool wall_may_come(struct runtime_instance *in, const struct walls *walls,
                           const struct pod_network *n)
 {
-    return walls->witness == WITNESS_REACHED && !in->adopted &&
+    return walls->witness == WITNESS_REACHED && !has_callers(in) &&
            pod_needs_network_wall(&in->spec, n) && in->witness_tries++ < WITNESS_TRIES;
 }
 
@@ -303,11 +354,11 @@ static void on_runner_walls(void *data, const struct walls *walls, const char *w
     in->question = NULL;
     in->step = POD_CONNECTING;
     if (!walls) {
-        log_info("a pod is not looked at yet id=%s: %s", in->id, why);
+        log_info("the walls of a pod could not be checked yet id=%s: %s", in->id, why);
         wait_then(in, note_problem(in, why), pod_connect);
         return;
     }
-    struct pod_network n = network_of(in->cluster, in->adopted);
+    struct pod_network n = network_of(in->cluster, has_callers(in));
     if (wall_may_come(in, walls, &n)) {
         wait_then(in, TRY_AGAIN_MS, pod_connect);
         return;
@@ -335,6 +386,7 @@ static void use_connection(struct runtime_instance *in, int fd)
         return;
     }
     loop_timer_stop(&in->late);
+    cluster_note_waiting(in->cluster, in->id, NULL);
     in->overdue = false;
     in->step = POD_RUNNING;
     in->started = true;
@@ -424,21 +476,34 @@ static void kube_reconnect(struct runtime_instance *in)
 
 /* --- what its pod says of it */
 
+static bool is_ahead(const struct runtime_events *events, void *data)
+{
+    struct runtime_record r;
+    events->describe(data, &r);
+    free(r.text);
+    return r.pooled;
+}
+
+/* pool_record: of one that was made ahead. */
 static int fill_record(struct kube_order *o, const struct runtime_events *events, void *data,
-                       struct error *err)
+                       const char *pool_record, struct error *err)
 {
     struct runtime_record r;
     events->describe(data, &r);
     _cleanup_free_ char *text = r.text;
     if (text && strlen(text) >= sizeof(o->spec))
-        return error_set(err, ERROR_TOO_LARGE, 0,
-                         "what its pod has to say of the sandbox, its environment with it, is over "
-                         "%d bytes",
-                         KUBE_SPEC_SIZE - 1);
+        return error_set(
+            err, ERROR_TOO_LARGE, 0,
+            "the record of the sandbox that its pod carries, with the environment in it, would be "
+            "over %d bytes",
+            KUBE_SPEC_SIZE - 1);
     o->last_exec_s = r.last_exec_s > 0 ? (uint64_t)r.last_exec_s : 0;
     o->state = r.pooled ? KUBE_STATE_READY : KUBE_STATE_CLAIMED;
     snprintf(o->owner, sizeof(o->owner), "%s", r.owner);
-    snprintf(o->spec, sizeof(o->spec), "%s", text ? text : POD_HELPER_RECORD);
+    snprintf(o->spec, sizeof(o->spec), "%s",
+             text       ? text
+             : r.pooled ? pool_record
+                        : POD_HELPER_RECORD);
     return 0;
 }
 
@@ -460,6 +525,8 @@ static void kube_note(struct runtime_instance *in)
         loop_timer_start(&in->mark, soon ? MARK_SOON_MS : (uint64_t)(MARK_EVERY_MS - since));
 }
 
+static void send_claim(struct runtime_instance *in);
+
 static void on_pod_marked(void *data, const struct kube_reply *reply, int fd)
 {
     struct runtime_instance *in = weak_unref(data);
@@ -467,13 +534,18 @@ static void on_pod_marked(void *data, const struct kube_reply *reply, int fd)
     if (!in)
         return;
     in->marking = false;
-    if (in->state != KUBE_STATE_READY) /* who claims it is written soon */
+    if (reply->error || in->state != KUBE_STATE_READY) /* who claims it is written soon */
         in->marked_ms = clock_mono_ms();
+    if (in->claim) {
+        send_claim(in);
+        return;
+    }
     if (!reply->error && in->mark_again)
         kube_note(in);
     if (!reply->error)
         return;
-    log_info("what a pod says of its sandbox is not up to date id=%s: %s", in->id, reply->message);
+    log_info("the record of a sandbox in its pod is not up to date id=%s: %s", in->id,
+             reply->message);
     memset(in->written, 0, sizeof(in->written));
     in->state = KUBE_STATE_SAME;
     kube_note(in);
@@ -485,10 +557,11 @@ static void pod_mark(void *data)
     struct kube_order order = {.op = KUBE_MARK, .generation = in->generation};
     struct error err = {0};
     uint8_t sum[SHA256_SIZE];
-    if (in->step != POD_RUNNING || in->marking)
+    if (in->step != POD_RUNNING || in->marking || in->on_claimed)
         return;
-    if (fill_record(&order, in->events, in->data, &err) < 0) {
-        log_warn("its pod cannot say what it is id=%s: %s", in->id, err.message);
+    if (fill_record(&order, in->events, in->data, in->pool_record, &err) < 0) {
+        log_warn("the record of a sandbox cannot be written to its pod id=%s: %s", in->id,
+                 err.message);
         return;
     }
     snprintf(order.id, sizeof(order.id), "%s", in->id);
@@ -504,6 +577,82 @@ static void pod_mark(void *data)
     cluster_send(in->cluster, &order, on_pod_marked, weak_ref(&in->weak, in));
 }
 
+/* --- it becomes a caller's */
+
+/* What another one has is left to it; what ends, or may not be written to, is deleted. The sandbox
+ * hears of nothing else any more. */
+static void lose_claim(struct runtime_instance *in, const struct error *err)
+{
+    void (*cb)(void *data, const struct error *err) = steal_ptr(in->on_claimed);
+    void *claimer = in->claim_data;
+    if (err->code == ERROR_CONFLICT)
+        cluster_leave_pod(in->cluster, in->id, err->message);
+    else
+        cluster_discard(in->cluster, in->id);
+    in->events->on_removed(in->data, true);
+    in->left = true;
+    instance_free(in);
+    cb(claimer, err);
+}
+
+/* Any other failure says nothing about whose it is: the sandbox gives it up, and it is
+ * deleted. */
+static void on_pod_claimed(void *data, const struct kube_reply *reply, int fd)
+{
+    struct runtime_instance *in = weak_unref(data);
+    struct error err = {0};
+    fd_close(&fd);
+    if (!in)
+        return;
+    if (reply->error)
+        error_set(&err, reply->error, 0, "%s", reply->message);
+    if (reply->error == ERROR_CONFLICT || reply->error == ERROR_NOT_FOUND ||
+        reply->error == ERROR_FORBIDDEN) {
+        lose_claim(in, &err);
+        return;
+    }
+    void (*cb)(void *data, const struct error *err) = steal_ptr(in->on_claimed);
+    if (!reply->error) {
+        in->ahead = false;
+        in->state = KUBE_STATE_SAME; /* its namespace says the old one */
+        kube_note(in);
+    }
+    cb(in->claim_data, reply->error ? &err : NULL);
+}
+
+static void send_claim(struct runtime_instance *in)
+{
+    _cleanup_free_ struct kube_order *order = steal_ptr(in->claim);
+    cluster_send(in->cluster, order, on_pod_claimed, weak_ref(&in->weak, in));
+}
+
+/* A mark that is under way would put what it says over the claim. */
+static int kube_claim(struct runtime_instance *in, void (*cb)(void *data, const struct error *err),
+                      void *data, struct error *err)
+{
+    _cleanup_free_ struct kube_order *order = new0(struct kube_order);
+    if (fill_record(order, in->events, in->data, "", err) < 0)
+        return -1;
+    order->op = KUBE_CLAIM;
+    order->generation = in->generation;
+    order->state = KUBE_STATE_SAME;
+    order->last_exec_s = 0;
+    snprintf(order->id, sizeof(order->id), "%s", in->id);
+    sum_record(order, in->written);
+    loop_timer_stop(&in->mark);
+    in->on_claimed = cb;
+    in->claim_data = data;
+    in->claim = steal_ptr(order);
+    if (!in->marking)
+        send_claim(in);
+    return 0;
+}
+
+static void kube_rebind(struct runtime_instance *in, void *data)
+{
+    in->data = data;
+}
+
 static void pod_take(void *data);
 static void pod_read(void *data);
 
@@ -513,6 +662,7 @@ static void leave_pod(struct runtime_instance *in, const char *why)
 {
     cluster_leave_pod(in->cluster, in->id, why);
     error_set(&in->failure, ERROR_CONFLICT, 0, "%s", why);
+    in->events->on_removed(in->data, true);
     tell_end(in, NULL);
     instance_free(in);
 }
@@ -523,14 +673,18 @@ static bool member_is_same(const json_t *a, const json_t *b, const char *name)
 }
 
 /* Names are used again, so the id alone does not say whether a pod is this sandbox's: an older copy
- * of the disk may know one that had the name before. Where it was made ahead, its record is that of
- * a helper until its caller's was written. */
+ * of the disk may know one that had the name before. Where it was made ahead, and its control plane
+ * died before its claim was written, its record is still the pool's. */
 static bool record_is_own(const struct runtime_instance *in, const struct strbuf *text)
 {
     struct error err = {0};
     struct runtime_record r = {0};
     size_t helper = strlen(POD_HELPER_RECORD);
-    if (text->len == helper && memcmp(text->data, POD_HELPER_RECORD, helper) == 0)
+    if (in->ahead)
+        return text->len == strlen(in->pool_record) &&
+               memcmp(text->data, in->pool_record, text->len) == 0;
+    if ((text->len == helper && memcmp(text->data, POD_HELPER_RECORD, helper) == 0) ||
+        (text->len && pool_is_record(text->data, text->len)))
         return true;
     in->events->describe(in->data, &r);
     _cleanup_free_ char *own_text = r.text;
@@ -576,7 +730,8 @@ static void on_pod_taken(void *data, const struct kube_reply *reply, int fd)
         return;
     if (!reply->error) {
         in->generation = reply->generation;
-        in->step = POD_CONNECTING;
+        in->taken = true;
+        in->step = in->told.phase == KUBE_POD_RUNNING ? POD_CONNECTING : POD_STARTING;
         pod_connect(in);
     } else if (reply->error == ERROR_CONFLICT) {
         leave_pod(in, reply->message);
@@ -634,6 +789,12 @@ static void on_pod_end(struct runtime_instance *in)
         snprintf(why, sizeof(why), "its pod %s", in->deleted);
     else
         format_reason(&in->told, gone ? "is gone from the cluster" : "has ended", why, sizeof(why));
+    if (in->on_claimed) {
+        struct error err = {0};
+        error_set(&err, ERROR_NOT_FOUND, 0, "%s", why);
+        lose_claim(in, &err);
+        return;
+    }
     if (!in->started) {
         fail_start(in, ERROR_CRASH, why);
         return;
@@ -658,7 +819,8 @@ static void on_pod_missed(void *data, const struct kube_reply *reply, int fd)
     on_pod_end(in);
 }
 
-/* A pod that is being deleted may still end with a reason, and has no other end than that. */
+/* A pod that is being deleted may still end with a reason, and has no other end than that. No
+ * caller is given one that was made ahead. */
 static void on_pod_told(void *data, const struct kube_reply *told)
 {
     struct runtime_instance *in = data;
@@ -672,6 +834,7 @@ static void on_pod_told(void *data, const struct kube_reply *told)
         return;
     }
     bool gone = told->phase == KUBE_POD_NONE;
+    bool unwanted = told->phase == KUBE_POD_ENDING && in->ahead && !in->on_claimed;
     if (in->step == POD_FINDING && listed)
         snprintf(in->uid, sizeof(in->uid), "%s", told->uid);
     if (!(gone && !told->reason[0])) /* what was last known of it is why */
@@ -684,16 +847,16 @@ static void on_pod_told(void *data, const struct kube_reply *told)
             pod_read(in);
     }
     if (in->step == POD_FINDING && !listed)
-        return; /* it may be what was told to the control plane before */
+        return; /* it may be news that was meant for the control plane before this one */
     keep_deletion(in, told);
     if (gone && !in->deleted[0] && !in->told.reason[0]) {
         cluster_ask(in->cluster, KUBE_READ, in->id, on_pod_missed, weak_ref(&in->weak, in));
-    } else if (gone || told->phase == KUBE_POD_ENDED) {
+    } else if (gone || unwanted || told->phase == KUBE_POD_ENDED) {
         on_pod_end(in);
     } else if (in->step == POD_STARTING && told->phase == KUBE_POD_RUNNING) {
         in->step = POD_CONNECTING;
         pod_connect(in);
-    } else if (in->step == POD_STARTING && is_hopeless(told->reason)) {
+    } else if (in->step == POD_STARTING && is_hopeless(told->reason) && !waits_ahead(in)) {
         format_reason(told, "does not start", why, sizeof(why));
         fail_start(in, ERROR_UNAVAILABLE, why);
     }
@@ -729,10 +892,16 @@ static void on_pod_made(void *data, const struct kube_reply *reply, int fd)
 {
     struct runtime_instance *in = data;
     fd_close(&fd);
-    if (reply->error) { /* the broker has undone what it had made */
+    if (reply->error) { /* the broker has undone what it had made, where the cluster let it */
         if (!error_is_set(&in->failure))
             error_set(&in->failure, reply->error, 0, "%s", reply->message);
+        enum error_code code = reply->error;
+        bool certain = code != ERROR_TIMEOUT && code != ERROR_UNAVAILABLE && code != ERROR_INTERNAL;
+        if (certain)
+            in->events->on_removed(in->data, true);
         tell_end(in, NULL);
+        if (!certain)
+            in->events->on_removed(in->data, false);
         instance_free(in);
         return;
     }
@@ -765,7 +934,8 @@ static int kube_check(const struct runtime_ops *ops, const struct runtime_host *
     const struct cluster_report *r = cluster_probed(host->cluster);
     const struct cluster_options *o = cluster_options(host->cluster);
     struct pod_network n = network_of(host->cluster, false);
-    int e = pod_spec_check(spec, o->image, &n, err);
+    int e = pod_addresses_check(spec, host->network, n.proof, err);
+    e = e < 0 ? e : pod_spec_check(spec, o->image, &n, err);
     if (e < 0)
         return e;
     if (r->known && !r->available)
@@ -786,23 +956,25 @@ static struct runtime_instance *kube_start(const struct runtime_ops *ops, struct
                                            struct error *err)
 {
     struct kube_order order = {.op = KUBE_CREATE, .generation = FIRST_GENERATION};
-    if (kube_check(ops, host, spec, err) < 0 || pod_id_fill(id, order.id, err) < 0 ||
-        fill_record(&order, events, data, err) < 0)
+    char pool_record[POOL_RECORD_SIZE] = "";
+    if (kube_check(ops, host, spec, err) < 0 || pod_id_fill(id, order.id, err) < 0)
         return NULL;
     const struct cluster_options *o = cluster_options(host->cluster);
-    pod_order_fill(spec, o->image, &order);
-    if (o->cpu_request_millicores < order.cpu_millicores)
-        order.cpu_request_millicores = o->cpu_request_millicores;
-    if (o->memory_request_bytes < order.memory_bytes)
-        order.memory_request_bytes = o->memory_request_bytes;
+    if (is_ahead(events, data))
+        pool_record_format(o, spec, pool_record);
+    if (fill_record(&order, events, data, pool_record, err) < 0)
+        return NULL;
+    pool_order_fill(o, spec, &order);
     snprintf(order.home, sizeof(order.home), "%s", o->home);
     struct runtime_instance *in = instance_new(ops, host, order.id, spec, events, data);
     in->step = POD_MAKING;
+    in->taken = true;
     sum_record(&order, in->written);
     in->state = order.state == KUBE_STATE_CLAIMED ? KUBE_STATE_CLAIMED : KUBE_STATE_SAME;
     if (order.state == KUBE_STATE_READY)
         order.flags |= KUBE_POOL_MEMBER;
     in->ahead = order.state == KUBE_STATE_READY;
+    memcpy(in->pool_record, pool_record, sizeof(pool_record));
     order.state = KUBE_STATE_SAME; /* it is what the flag says */
     cluster_send(in->cluster, &order, on_pod_made, in);
     return in;
@@ -823,6 +995,9 @@ static struct runtime_instance *kube_adopt(const struct runtime_ops *ops, struct
     struct runtime_instance *in = instance_new(ops, host, name, spec, events, data);
     in->step = POD_FINDING;
     in->adopted = true;
+    in->ahead = is_ahead(events, data);
+    if (in->ahead)
+        pool_record_format(cluster_options(host->cluster), spec, in->pool_record);
     return in;
 }
 
@@ -858,6 +1033,9 @@ static void kube_probe(const struct runtime_ops *ops, const struct runtime_host 
                  ? "whether network policies are enforced is being tried"
                  : proof->why);
     kube_checks_fill(r, proof, ret);
+    const char *waits_why;
+    size_t n_waiting = cluster_waiting(host->cluster, &waits_why);
+    kube_checks_add_waiting(ret, n_waiting, waits_why);
 }
 
 const struct runtime_ops runtime_kube = {
@@ -866,9 +1044,11 @@ const struct runtime_ops runtime_kube = {
     .workdir = "/workspace",
     .isolation = ISOLATION_NAMESPACES,
     .has_proxy = true,
+    .has_addresses = true,
     .connections_break = true,
     .lives_elsewhere = true,
     .has_volumes = true,
+    .has_streams = true,
     .has_own_images = true,
     .probe = kube_probe,
     .check = kube_check,
@@ -878,4 +1058,6 @@ const struct runtime_ops runtime_kube = {
     .reconnect = kube_reconnect,
     .generation = kube_generation,
     .note = kube_note,
+    .claim = kube_claim,
+    .rebind = kube_rebind,
 };

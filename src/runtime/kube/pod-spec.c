@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "runtime/kube/addresses.h"
 #include "runtime/kube/walls.h"
 
 #define MIB            (1ull << 20)
@@ -22,6 +23,14 @@ static const char *const shared[] = {
     "the node's kernel",
     "the runner's user id: commands are kept from it by Landlock",
     "a file on the node's disk that has no limit, /dev/termination-log",
+    NULL,
+};
+
+static const char *const shared_streamed[] = {
+    "the node's kernel",
+    "the runner's user id: commands are kept from it by Landlock",
+    "a file on the node's disk that has no limit, /dev/termination-log",
+    "a route to the daemon's stream_endpoint, where each call needs a key or a token",
     NULL,
 };
 
@@ -40,25 +49,26 @@ int pod_id_fill(const char *id, char out[KUBE_ID_SIZE], struct error *err)
 
 bool pod_needs_network_wall(const struct spec *s, const struct pod_network *n)
 {
-    return !n->unproven && !s->accept_weaker[WALL_NETWORK];
+    return spec_has_addresses(s) || (!n->unproven && !s->accept_weaker[WALL_NETWORK]);
 }
 
-static int refuse_network(struct error *err, const char *why)
+static int refuse_network(const struct spec *s, struct error *err, const char *why)
 {
-    return error_set(
-        err, ERROR_UNENFORCEABLE, 0,
-        "network cannot be enforced in a pod: %s; \"network\" in accept_weaker, or the "
-        "operator's kube_unproven_network, makes it all the same",
-        why);
+    return error_set(err, ERROR_UNENFORCEABLE, 0, "network cannot be enforced in a pod: %s; %s",
+                     why,
+                     spec_has_addresses(s)
+                         ? "no pod has a network by address without this wall"
+                         : "\"network\" in accept_weaker, or the operator's kube_unproven_network, "
+                           "makes it all the same");
 }
 
 static int check_walls(const struct spec *s, const struct pod_network *n, struct error *err)
 {
     if (s->asked[WALL_IO] && !s->accept_weaker[WALL_IO])
         return error_set(err, ERROR_UNENFORCEABLE, 0,
-                         "io cannot be enforced in a pod: Kubernetes has no limit of it");
+                         "io cannot be enforced in a pod: Kubernetes has no such limit");
     return n->proof->state == PROOF_FAILED && pod_needs_network_wall(s, n)
-               ? refuse_network(err, n->proof->why)
+               ? refuse_network(s, err, n->proof->why)
                : 0;
 }
 
@@ -125,6 +135,10 @@ void pod_order_fill(const struct spec *s, const char *image, struct kube_order *
     volume_order_fill(&s->workspace, &o->workspace);
     volume_order_fill(&s->cache, &o->cache);
     o->flags |= s->network ? KUBE_PROXY : 0;
+    o->flags |= s->stream_token[0] ? KUBE_STREAM : 0;
+    static_assert(sizeof(o->stream_token) == sizeof(s->stream_token), "the same token");
+    memcpy(o->stream_token, s->stream_token, sizeof(o->stream_token));
+    pod_addresses_fill(s, o);
     o->slot = KUBE_SLOT_ANY;
     o->nonce = (uint64_t)random_below(UINT32_MAX) << 32 | random_below(UINT32_MAX);
     snprintf(o->image, sizeof(o->image), "%s", s->image ? s->image : image);
@@ -148,13 +162,13 @@ static int check_found(const struct walls *w, struct error *err)
         lacks = "its node has no Landlock";
     else if (!w->own_processes)
         lacks = "it sees the node's processes";
-    return lacks ? error_set(err, ERROR_UNENFORCEABLE, 0, "the pod was looked at from inside: %s",
+    return lacks ? error_set(err, ERROR_UNENFORCEABLE, 0, "a check from inside the pod found: %s",
                              lacks)
                  : 0;
 }
 
 /* A place is a limit where it is a file system of its own that is no larger than was ordered: in
- * memory, or a claim's. A directory of the node's is none, whatever it is on. */
+ * memory, or a claim's. A directory of the node's is not a limit, whatever it is on. */
 static uint64_t disk_found(const struct spec *s, const struct kube_order *o, const struct walls *w)
 {
     const struct {
@@ -194,13 +208,14 @@ static int check_network(const struct spec *s, const struct walls *w, const stru
         e->by[WALL_NETWORK] = mechanism_name(MECHANISM_NETWORK_POLICY);
     else if (pod_needs_network_wall(s, n) && given && w->witness == WITNESS_REACHED)
         return refuse_network(
-            err, "this one reached another pod, although its NetworkPolicy allows nothing");
+            s, err, "this one reached another pod, although its NetworkPolicy allows nothing");
     else if (pod_needs_network_wall(s, n) && !n->adopted)
-        return refuse_network(err, given ? "this one could not try to reach another"
-                                   : *n->proof->why
-                                       ? n->proof->why
-                                       : "that this cluster enforces NetworkPolicies was not "
-                                         "proven in time");
+        return refuse_network(s, err,
+                              given ? "this one could not try to reach another"
+                              : *n->proof->why
+                                  ? n->proof->why
+                                  : "that this cluster enforces NetworkPolicies was not "
+                                    "proven in time");
     return 0;
 }
 
@@ -214,10 +229,13 @@ int pod_walls_fill(const struct spec *s, const struct walls *w, const struct pod
         return r;
     pod_order_fill(s, "", &o);
     pod_walls_expect(&e, &(struct proof_report){0}, runtime, w->cgroup);
+    if (o.flags & KUBE_STREAM)
+        e.shares = shared_streamed;
     if ((r = check_network(s, w, n, &e, err)) < 0)
         return r;
     const char *group = e.by[WALL_MEMORY];
     e.network_by_name = s->network;
+    e.network_by_address = spec_has_addresses(s) && e.by[WALL_NETWORK];
     e.landlock_abi = w->landlock_abi;
     e.limits.memory_bytes = w->memory_bytes;
     e.limits.cpu_millicores = w->cpu_millicores;

@@ -23,7 +23,9 @@ struct pod_network {
     bool unproven; /* the operator accepts one that is not known to hold */
     bool adopted;  /* it was tried before the pod was used first; what is wrong is found again */
 };
-/* Whether a pod with this spec may not be used before its network wall has held. */
+/* Whether a pod with this spec may not be used before its network wall has held. One that reaches
+ * networks by address may never, whatever is accepted: its policy is all that tells them from the
+ * rest. */
 bool pod_needs_network_wall(const struct spec *s, const struct pod_network *n);
 
 /* image: for a spec that names none; NULL: there is none. */

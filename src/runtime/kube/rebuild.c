@@ -17,6 +17,7 @@
 #include "loop/loop.h"
 #include "runtime/kube/cluster.h"
 #include "runtime/kube/pod-spec.h"
+#include "runtime/kube/pool.h"
 #include "runtime/kube/proof.h"
 
 #define READ_AGAIN_MS 500
@@ -33,6 +34,7 @@ struct found {
 struct rebuild {
     struct cluster *cluster;
     struct list waiting; /* struct found; its head is being read */
+    struct list stale;   /* the same, of members; its head is being deleted */
     struct map *left;    /* ids that stay as they are */
     struct loop_timer again;
     size_t n_known;
@@ -49,6 +51,7 @@ struct rebuild *rebuild_new(struct cluster *c)
     r->cluster = c;
     r->left = map_new();
     list_init(&r->waiting);
+    list_init(&r->stale);
     loop_timer_init(&r->again, cluster_options(c)->loop, read_next, r);
     return r;
 }
@@ -77,6 +80,8 @@ void rebuild_free(struct rebuild *r)
         return;
     r->reading = false;
     rebuild_drop(r);
+    while (!list_empty(&r->stale))
+        found_free(container_of(r->stale.next, struct found, node));
     for (char *id; (id = map_next(r->left, &cursor));)
         free(id);
     map_free(r->left);
@@ -102,6 +107,19 @@ bool rebuild_leaves(const struct rebuild *r, const char *id)
     return map_find(r->left, id) != NULL;
 }
 
+bool rebuild_deletes(const struct rebuild *r, const char *id)
+{
+    list_for_each(f, &r->stale, struct found, node)
+        if (strcmp(f->id, id) == 0)
+            return true;
+    return false;
+}
+
+bool rebuild_leaves_any(const struct rebuild *r)
+{
+    return map_count(r->left) != 0;
+}
+
 /* --- one after another */
 
 void rebuild_leave(struct rebuild *r, const char *id, const char *why)
@@ -125,6 +143,52 @@ int rebuild_read_text(int fd, struct strbuf *text)
     }
 }
 
+/* --- members that are not what the pool is made of */
+
+static void delete_stale(struct rebuild *r);
+
+static void on_stale_deleted(void *data, const struct kube_reply *reply, int fd)
+{
+    struct found *f = data;
+    struct rebuild *r = f->rebuild;
+    fd_close(&fd);
+    if (reply->error)
+        log_warn("a pod that was made ahead is not deleted id=%s: %s", f->id, reply->message);
+    found_free(f);
+    if (!list_empty(&r->stale))
+        delete_stale(r);
+}
+
+static void delete_stale(struct rebuild *r)
+{
+    struct found *f = container_of(r->stale.next, struct found, node);
+    log_info("a pod that was made ahead is not what the pool is made of now id=%s", f->id);
+    cluster_ask(r->cluster, KUBE_DELETE, f->id, on_stale_deleted, f);
+}
+
+static bool member_is_fresh(const struct rebuild *r, const struct strbuf *text)
+{
+    const struct cluster_options *o = cluster_options(r->cluster);
+    char record[POOL_RECORD_SIZE];
+    if (!o->pool_spec)
+        return false;
+    pool_record_format(o, o->pool_spec, record);
+    return text->len == strlen(record) && memcmp(text->data, record, text->len) == 0;
+}
+
+/* Takes f where it is stale. */
+static bool take_stale(struct rebuild *r, struct found *f, const struct strbuf *text)
+{
+    if (!text->len || !pool_is_record(text->data, text->len) || member_is_fresh(r, text))
+        return false;
+    bool first = list_empty(&r->stale);
+    list_remove(&f->node);
+    list_append(&r->stale, &f->node);
+    if (first)
+        delete_stale(r);
+    return true;
+}
+
 /* Helpers of one call, and what tries the network: each went with its control plane. */
 static bool is_helper(const struct found *f, const struct strbuf *text)
 {
@@ -145,7 +209,8 @@ static void take_record(struct rebuild *r, const struct found *f, const char *ow
                                   .record = text->data ? text->data : "",
                                   .len = text->len,
                                   .owner = owner,
-                                  .last_exec_s = (int64_t)f->last_exec_s};
+                                  .last_exec_s = (int64_t)f->last_exec_s,
+                                  .pooled = text->len && pool_is_record(text->data, text->len)};
     int known = 0;
     if (!text->len && !is_helper(f, text))
         known = error_set(&err, ERROR_INVALID, 0, "it does not say what it is");
@@ -185,9 +250,12 @@ static void on_record(void *data, const struct kube_reply *reply, int fd)
         rebuild_leave(r, f->id, reply->message);
     else if (!reply->error && (stream < 0 || rebuild_read_text(stream, &text) < 0))
         rebuild_leave(r, f->id, "what it says of itself cannot be read");
+    else if (!reply->error && take_stale(r, f, &text))
+        f = NULL;
     else if (!reply->error)
         take_record(r, f, reply->message, &text);
-    found_free(f);
+    if (f)
+        found_free(f);
     read_next(r);
 }
 

@@ -3,6 +3,9 @@
  * older copy: what their pods say of them is read, and handed to the layer above, which makes them
  * known again.
  *
+ * One that was made ahead and has no caller becomes a member of the pool again; where it is not
+ * what the pool is made of now, it is deleted, one such after the other.
+ *
  * Only those of the first list of a control plane are looked at, because what appears later is of a
  * create that was given up. Nothing is deleted before its record was read. One whose record cannot
  * be read is tried again behind the others, a limited number of times, and then left as it is. */
@@ -30,3 +33,6 @@ int rebuild_read_text(int fd, struct strbuf *text);
 /* From now on this pod is neither known nor to be deleted. */
 void rebuild_leave(struct rebuild *r, const char *id, const char *why);
 bool rebuild_leaves(const struct rebuild *r, const char *id);
+/* It is not what the pool is made of, and is deleted when those before it are. */
+bool rebuild_deletes(const struct rebuild *r, const char *id);
+bool rebuild_leaves_any(const struct rebuild *r);

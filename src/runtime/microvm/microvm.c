@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "proto/machine.h"
 #include "runtime/warden-client.h"
 #include "runtime/warden-instance.h"
 
@@ -29,7 +30,18 @@ static int microvm_check(const struct runtime_ops *ops, const struct runtime_hos
     if (spec->tool_net)
         return error_set(err, ERROR_UNSUPPORTED, 0,
                          "runtime 'microvm' has no way to the gateway yet");
+    if (spec->intercept && spec->image)
+        return error_unsupported(err, "intercept",
+                                 "machines of runtime 'microvm' with an image cannot be "
+                                 "intercepted: those of the host's programs can");
     return 0;
+}
+
+static int microvm_check_ranges(const struct runtime_host *host, const struct plan *p, char *why,
+                                unsigned size)
+{
+    return host->machine ? machine_ranges_check(host->machine, p->ranges, p->n_ranges, why, size)
+                         : 0;
 }
 
 const struct runtime_ops runtime_microvm = {
@@ -40,7 +52,7 @@ const struct runtime_ops runtime_microvm = {
     .has_addresses = true,
     .has_interceptor = true,
     .isolation = ISOLATION_VIRTUAL_MACHINE,
-    .kind = &(const struct warden_kind){.flags = PLAN_VM},
+    .kind = &(const struct warden_kind){.flags = PLAN_VM, .check_ranges = microvm_check_ranges},
     .probe = microvm_probe,
     .check = microvm_check,
     WARDEN_INSTANCE_OPS,

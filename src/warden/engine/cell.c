@@ -267,7 +267,7 @@ static void take_message(struct cell *s, const struct engine_message *m, int *fd
         s->oom_kills = m->oom_kills;
         return;
     default:
-        log_warn("a broker said what it should not id=%s kind=%u", s->id, m->kind);
+        log_warn("a broker sent a record that is not allowed now id=%s kind=%u", s->id, m->kind);
     }
 }
 

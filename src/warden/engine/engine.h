@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes that a container engine (podman, docker) holds.
  *
- * Theory of operation. An engine's socket is as good as root, so neither the control plane nor the
- * warden's own memory touches it: for each sandbox the warden executes a broker (src/engine, the
- * program mas-engine), gives it one order made from the plan, and gets connections of the runner
- * back. The broker asks the engine for a container, looks with its own eyes whether the kernel
- * really holds what was asked, and watches the container's first process by pidfd, so that an
- * engine may hang, die or restart without the warden losing track of a sandbox.
+ * Theory of operation. An engine's socket is as good as root, so neither the control plane nor
+ * the warden's own memory touches it: for each sandbox the warden executes a broker (src/engine,
+ * the program mas-engine), gives it one order made from the plan, and gets connections of the
+ * runner back. The broker asks the engine for a container, looks with its own eyes whether the
+ * kernel really holds what was asked, and watches the container's first process by pidfd, so that
+ * an engine may hang, die or restart without the warden losing track of a sandbox.
  *
  * A container outlives broker and warden. What is needed to find it again is a record in a
  * directory of the sandbox's own below the warden's state (engine/record.c): made by the broker
  * before the engine hears of the sandbox, removed by one after the engine has forgotten it; a
- * warden that starts is told by a broker what there is. A broker that dies is replaced by one that
- * adopts the container; whatever ends a sandbox, a broker that removes it comes last, and again
- * until the engine lets it. A container without a record is swept by the next probe. */
+ * warden that starts learns from a broker what there is. A broker that dies is replaced by one
+ * that adopts the container; whatever ends a sandbox, a broker that removes it comes last, and
+ * again until the engine lets it. A container without a record is swept by the next probe. */
 #pragma once
 
 #include <stdbool.h>

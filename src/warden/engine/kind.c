@@ -20,7 +20,7 @@ static int engine_check(const struct warden *w, const struct plan *p, struct pla
 {
     if (p->flags & PLAN_ADDRESSES && p->inner) {
         snprintf(reply->message, sizeof(reply->message),
-                 "an engine's sandbox on another kernel has no network by address");
+                 "a container engine's sandbox with a kernel of its own has no network by address");
         return -EOPNOTSUPP;
     }
     if (engines_of(w)->probe[p->backend].enabled)

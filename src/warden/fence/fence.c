@@ -133,6 +133,7 @@ struct fenced {
     uint32_t runner_id, tool_id; /* of separate users */
     char box[FENCE_PATH_SIZE + 32];
     int runner_fd, rules_fd, command_rules_fd;
+    int score_fd;    /* the runner's OOM score, or -1 */
     int notify_sock; /* to the keeper */
 };
 
@@ -249,9 +250,10 @@ static int apply_fence(const struct fenced *f)
     return n < 0 ? (int)n : 0;
 }
 
-static void confine_runner(const struct fenced *f, const struct child_order *o, pid_t keeper)
+static void confine_runner(struct fenced *f, const struct child_order *o, pid_t keeper)
 {
     child_must(lower_rlimits(o), "lower rlimits", -1);
+    f->score_fd = open("/proc/self/oom_score_adj", O_RDWR); /* not open to the user below */
     child_must(become_user(f), "change ids", WALL_USERS);
     child_must(negative_errno(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)), "no_new_privs", -1);
     child_must(landlock_restrict(f->rules_fd), "landlock", WALL_LANDLOCK);
@@ -268,7 +270,7 @@ static void exec_runner(const struct fenced *f) __attribute__((noreturn));
 
 static void exec_runner(const struct fenced *f)
 {
-    char id[16], rules[16], workdir[sizeof(f->box) + 32], home[sizeof(f->box) + 32];
+    char id[16], rules[16], score[16], workdir[sizeof(f->box) + 32], home[sizeof(f->box) + 32];
     const char *argv[16] = {"mas-toolrunner",  "--fd", "3", "--channel", "4", "--workdir", workdir,
                             "--command-rules", rules};
     const char *env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", home, NULL};
@@ -282,6 +284,11 @@ static void exec_runner(const struct fenced *f)
     } else {
         argv[n++] = "--acting-uid";
         argv[n++] = id;
+    }
+    if (f->score_fd >= 0) {
+        snprintf(score, sizeof(score), "%d", f->score_fd);
+        argv[n++] = "--oom-score";
+        argv[n++] = score;
     }
     syscall(SYS_execveat, f->runner_fd, "", argv, env, AT_EMPTY_PATH);
     child_must(-errno, "start the runner", -1);

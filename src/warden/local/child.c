@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/landlock.h"
+#include "builder/mount-calls.h"
 #include "warden/cgroup.h"
 #include "warden/local/image.h"
 #include "warden/landlock.h"
@@ -31,6 +32,7 @@
 
 #define SCRATCH_INODES     64
 #define SCRATCH_OPEN_FILES 1024
+#define SCORE_FD           "6" /* CHILD_FREE_FD */
 
 static int negative_errno(int r)
 {
@@ -81,11 +83,26 @@ static int drop_caps(bool shared_uid)
     return negative_errno((int)syscall(SYS_capset, &header, data));
 }
 
+/* A descriptor for writing would keep /proc from being sealed, so it is opened in a mount of its
+ * own, which no path leads to. The files of a process that is closed to others are the host's
+ * root's, so it is opened to them first: there is no other process in the sandbox yet. From here on
+ * it stays closed. */
+static int open_score(void)
+{
+    _cleanup_close_ int proc = open_tree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (proc < 0)
+        return -errno;
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    int fd = negative_errno(openat(proc, "self/oom_score_adj", O_RDWR | O_CLOEXEC));
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    return fd;
+}
+
 /* Everything that does not depend on the plan. The order is given: ids are changed once they are
  * mapped; the tie to the warden comes after that, because a change of ids unties it; /proc is
  * mounted before the limits of user namespaces are written through it, and masked and sealed
- * afterwards. */
-static void become_blank(const struct child_template *t, int *seat)
+ * afterwards. Returns the descriptor of the runner's score (toolrunner/oom-order.h), or -errno. */
+static int become_blank(const struct child_template *t, int *seat)
 {
     if (!t->from_zygote) { /* which has all of it already */
         fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", CHILD_OOM_ADJ);
@@ -96,11 +113,11 @@ static void become_blank(const struct child_template *t, int *seat)
     child_wait_for_byte("wait for the id maps");
     child_must(become_inside(t->shared_uid), "change ids", WALL_USERS);
     child_must(child_die_with_warden(), "tie to the warden", -1);
-    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     umask(022);
     if (!t->from_zygote) /* which has given it a network (network.h) */
         child_must(child_raise_loopback(), "loopback", WALL_NETWORK);
     child_must(mount_proc(), "mount /proc", WALL_FILESYSTEM);
+    int score = open_score();
     int user_limits = child_open_user_limits();
     child_must(user_limits, "open user limits", WALL_USERS);
     child_must(child_write_user_limits(&t->user_limits, user_limits), "lower user limits",
@@ -119,6 +136,7 @@ static void become_blank(const struct child_template *t, int *seat)
     child_must(child_forbid_cgroup_namespaces(user_limits), "lower user limits", WALL_USERS);
     fd_close(&user_limits);
     child_must(mount_proc_seal(), "seal /proc", WALL_FILESYSTEM);
+    return score;
 }
 
 static int open_landlock(const struct child_template *t)
@@ -145,17 +163,18 @@ static void set_disk(const struct child_order *o, int disk_fd)
 
 /* An image is the root as a whole; without one, a root of its own is made only for mounts that the
  * template has no place for. True when there is another root now. */
-static bool change_root(const struct child_template *t, const struct child_order *o, int image_fd,
-                        const char *const *targets, uid_t owner)
+static bool change_root(const struct child_template *t, const struct child_order *o,
+                        const struct child_trees *trees, const char *const *targets, uid_t owner)
 {
-    if (image_fd >= 0) {
+    if (trees->image >= 0) {
         struct image_upper upper = {
             .root_id = t->shared_uid ? SANDBOX_TOOL_ID : SANDBOX_RUNNER_ID,
             .tool_id = owner,
             .targets = targets,
             .n_targets = o->n_mounts,
+            .authority_fd = trees->authority,
         };
-        int r = image_root_enter(image_fd, &upper);
+        int r = image_root_enter(trees->image, &upper);
         child_must(r, upper.step, WALL_FILESYSTEM);
         return true;
     }
@@ -184,11 +203,11 @@ static void build_filesystem(const struct child_template *t, const struct child_
     for (uint32_t i = 0; i < o->n_mounts; i++)
         targets[i] = o->mounts[i].target;
     set_disk(o, trees->disk);
-    bool own_root = change_root(t, o, trees->image, targets, owner);
+    bool own_root = change_root(t, o, trees, targets, owner);
     for (uint32_t i = 0; i < o->n_mounts; i++)
         child_must(mount_attach(trees->mounts[i], targets[i], owner), "attach a mount",
                    WALL_FILESYSTEM);
-    if (trees->authority >= 0)
+    if (trees->authority >= 0 && !image)
         child_must(mount_authority(trees->authority), "add a certificate authority",
                    WALL_FILESYSTEM);
     if (own_root && !image) /* an image's root is the sandbox's own to write */
@@ -200,18 +219,33 @@ static void build_filesystem(const struct child_template *t, const struct child_
                    WALL_LANDLOCK);
 }
 
+/* It is the last descriptor that the runner gets; another program gets none. */
+static int keep_score(const struct child_template *t, int fd)
+{
+    if (t->become_other) {
+        fd_close_from(CHILD_FREE_FD);
+        return 0;
+    }
+    if (fd == CHILD_FREE_FD)
+        fd_set_cloexec(fd, false);
+    else if (dup2(fd, CHILD_FREE_FD) < 0)
+        return -errno;
+    fd_close_from(CHILD_FREE_FD + 1);
+    return 0;
+}
+
 /* From here on nothing is gained any more. no_new_privs comes before Landlock and seccomp, which
  * need it where there are no rights. Descriptors are closed after Landlock took its own. The tie to
  * the warden is made once more after the last change of credentials. The system call filter is
  * last: it forbids calls that the steps before it make. */
 static void child_confine(const struct child_template *t, const struct child_order *o,
-                          int landlock_fd)
+                          int landlock_fd, int score_fd)
 {
     child_must(rlimits_apply_order(o), "lower rlimits", -1);
     child_must(negative_errno(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)), "no_new_privs", -1);
     if (landlock_fd >= 0)
         child_must(landlock_restrict(landlock_fd), "landlock", WALL_LANDLOCK);
-    fd_close_from(CHILD_FREE_FD);
+    child_must(keep_score(t, score_fd), "keep the score", -1);
     child_must(drop_caps(t->shared_uid), "drop capabilities", WALL_USERS);
     child_must(child_die_with_warden(), "tie to the warden", -1);
     child_must(filter_install(t->seccomp), "seccomp", WALL_SYSCALLS);
@@ -224,6 +258,8 @@ static void start_runner(const struct child_template *t, const struct child_orde
 {
     const char *argv[CHILD_ARGS_MAX + 1] = {NULL};
     size_t argc = child_runner_args(o, t->shared_uid, argv);
+    argv[argc++] = "--oom-score";
+    argv[argc++] = SCORE_FD;
     if (t->become_runner)
         t->become_runner(argc, argv);
     execve(ROOT_RUNNER_PATH, (char **)argv, (char **)child_runner_env);
@@ -259,7 +295,8 @@ void child_main(const struct child_template *t, const struct cgroup *cg, int str
     if (child_keep_descriptors(stream_fd, channel_fd, failure_fd, seat >= 0 ? &seat : NULL) < 0)
         _exit(125);
     child_must(joined, "join the cgroup", -1);
-    become_blank(t, &seat);
+    int score_fd = become_blank(t, &seat);
+    child_must(score_fd, "open the score", -1);
     int landlock_fd = open_landlock(t);
     child_must((int)fd_send_msg(CHILD_CHANNEL_FD, "r", 1, NULL, 0), "report", -1);
     child_receive_order(&order, &trees);
@@ -269,7 +306,7 @@ void child_main(const struct child_template *t, const struct cgroup *cg, int str
     child_must(negative_errno(sethostname(order.hostname, strlen(order.hostname))), "hostname", -1);
     build_filesystem(t, &order, &trees, &landlock_fd);
     child_must(negative_errno(chdir("/")), "chdir", WALL_FILESYSTEM);
-    child_confine(t, &order, landlock_fd);
+    child_confine(t, &order, landlock_fd, score_fd);
     if (t->become_other)
         t->become_other(t, &inner);
     start_runner(t, &order);

@@ -36,7 +36,7 @@ struct child_template {
     void (*become_other)(const struct child_template *t, const struct child_order *o);
     uint64_t scratch_bytes;
     const struct sock_fprog *other_seccomp; /* for what it starts */
-    const void *other_config;               /* what else it is told */
+    const void *other_config;               /* further settings of it */
 };
 
 /* Never returns. The descriptors are the child's ends. cg: to be made and joined; NULL: none. */

@@ -106,6 +106,8 @@ static int write_single_map(uint32_t uid, uint32_t gid, struct error *err)
     char text[64];
     snprintf(text, sizeof(text), "0 %u 1", uid);
     int r = fd_write_file_at(AT_FDCWD, "/proc/self/uid_map", text);
+    /* The kernel takes a gid_map from a process without rights only after it gave up setgroups(),
+     * with which it could leave a group that denies it something. */
     r = r < 0 ? r : fd_write_file_at(AT_FDCWD, "/proc/self/setgroups", "deny");
     snprintf(text, sizeof(text), "0 %u 1", gid);
     r = r < 0 ? r : fd_write_file_at(AT_FDCWD, "/proc/self/gid_map", text);
@@ -197,6 +199,8 @@ int64_t id_block_take(struct id_range *r)
     if (r->shared)
         return 0;
     for (uint32_t i = 0; i < r->n_blocks; i++) {
+        /* Blocks go round: the ids of a sandbox that has just ended are used again as late as
+         * possible, when what it still held under them is gone. */
         uint32_t at = (r->next + i) % r->n_blocks;
         if (r->used[at])
             continue;

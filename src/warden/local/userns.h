@@ -14,7 +14,7 @@ struct error;
 #define ID_BLOCK_MIN 3 /* SANDBOX_RUNNER_ID and the others */
 
 struct id_range {
-    bool shared;           /* one id for all: no range to be had */
+    bool shared;           /* one id for all: this user has no range */
     bool in_userns;        /* the warden is root of a user namespace that it made */
     uint32_t first, count; /* as the warden's user namespace sees them */
     uint32_t block;        /* ids per sandbox */

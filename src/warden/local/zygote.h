@@ -29,7 +29,7 @@ struct warden;
 #define ZYGOTE_OPTION    "--zygote" /* of the runner's program; before padding */
 /* With the others, as long as what a runner is usually started with, which a clone writes over it.
  */
-#define ZYGOTE_PADDING "----------------------------------------"
+#define ZYGOTE_PADDING "------------------------------------------------------"
 
 /* The first message; with the directories of control groups that has[] counts, in that order. Then
  * follow the two parts of the system call filter: the zygote's, which all clones inherit, and what

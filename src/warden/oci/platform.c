@@ -45,7 +45,7 @@ static void on_trial(void *data)
     r = r < 0 ? r : cell_create(w, &p, &limits, &trees, &reply);
     w->blanks[CELL_OCI].used = used; /* no launchers are kept for it */
     if (r < 0)
-        log_debug("gVisor is not tried error=%s", reply.message);
+        log_debug("gVisor's platforms cannot be tried error=%s", reply.message);
 }
 
 void oci_platform_plan_trial(struct warden *w)

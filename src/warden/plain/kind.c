@@ -40,7 +40,7 @@ static int plain_check(const struct warden *w, const struct plan *p, struct plan
     if (!w->options.process_enabled)
         why = "the process runtime is not enabled (enable_process)";
     else if (p->n_mounts || p->flags != PLAN_PROCESS)
-        why = "the process runtime has no mounts and no tool of the network's";
+        why = "the process runtime has no mounts and no network tools";
     if (!why)
         return 0;
     snprintf(reply->message, sizeof(reply->message), "%s", why);

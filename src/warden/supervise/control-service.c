@@ -84,7 +84,7 @@ static void restart_control(struct supervisor *s, pid_t pid, int status)
     service_log_death("control plane", pid, status);
     if (lives_without_control(s)) {
         log_error("the installed %s cannot take over; sandboxes live on without a control plane "
-                  "until it can, or the one of before is installed again",
+                  "until it can, or the earlier one is installed again",
                   s->startup->daemon_name);
         retry_control(s);
         return;

@@ -119,7 +119,7 @@ static int clean_host(const struct startup *s)
 static int explain_usage(const char *asked)
 {
     static const char help[] =
-        "mas-warden is what mas-sandboxd becomes when it starts, and of no use by hand.\n"
+        "mas-sandboxd becomes mas-warden when it starts; the program is of no use by hand.\n"
         "  --help, --version\n";
     if (strcmp(asked, "--version") == 0) {
         puts("mas-warden " MAS_VERSION);

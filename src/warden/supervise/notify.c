@@ -32,5 +32,5 @@ int notify_open(void)
 void notify_send(int fd, const char *state)
 {
     if (fd >= 0 && send(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        log_warn("service manager was not told %s: %s", state, strerror(errno));
+        log_warn("the service manager cannot be informed of %s: %s", state, strerror(errno));
 }

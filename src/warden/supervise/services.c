@@ -54,7 +54,7 @@ static void start_later(struct supervisor *s, struct service *service, const cha
         log_error("%s is not started again", who);
 }
 
-/* One that cannot be watched is none: its end would never be seen. */
+/* A process that cannot be watched is ended again: its end would never be seen. */
 static void watch_service(struct supervisor *s, struct service *service, const char *who, pid_t pid,
                           void (*on_exit)(pid_t, int, void *), void (*start)(void *data))
 {

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,10 +34,11 @@ static void refuse_file(struct vm_host *h, const char *path, int error)
     if (error)
         snprintf(h->why, sizeof(h->why), "%.160s: %s", path, strerror(error));
     else
-        snprintf(h->why, sizeof(h->why),
-                 "%.120s is not a file of root's or the daemon's user that only they can write; "
-                 "scripts/microvm/machine.sh makes what a machine starts from",
-                 path);
+        snprintf(
+            h->why, sizeof(h->why),
+            "%.120s is not a file that belongs to the daemon's user and that no other can write; "
+            "scripts/microvm/machine.sh makes what a machine starts from",
+            path);
 }
 
 /* What others may write to is theirs, and the guest's kernel is not to be. */
@@ -156,6 +158,62 @@ void vm_files_close(struct vm_host *h)
     for (uint32_t i = 0; i < h->n_files; i++)
         fd_close(&h->files[i].fd);
     free(steal_ptr(h->dir));
+}
+
+bool vm_drives_are_written(const struct vm_host *h)
+{
+    for (uint32_t i = 0; i < h->machine.n_drives; i++)
+        if (h->machine.drives[i].writable)
+            return true;
+    return false;
+}
+
+/* The lock is one of the open file, which mas-vmm and the emulator have: it goes with the last of
+ * them, and holds against machines of other daemons. */
+static int take_drive(const struct vm_file *f, int *ret)
+{
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
+    _cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return -errno;
+    *ret = fd_steal(&fd);
+    return 0;
+}
+
+int vm_drives_take(struct cell *s, struct plan_reply *reply)
+{
+    const struct vm_host *h = s->warden->hosts[CELL_VM];
+    struct vm_cell *v = container_of(s, struct vm_cell, cell);
+    const struct vm_file *first = &h->files[h->n_files - h->machine.n_drives];
+    for (uint32_t i = 0; i < h->machine.n_drives; i++) {
+        const struct machine_drive *d = &h->machine.drives[i];
+        if (!d->writable)
+            continue;
+        int r = h->machine.vmm == MACHINE_FIRECRACKER
+                    ? -EOPNOTSUPP
+                    : take_drive(&first[i], &v->drive_fds[v->n_drives]);
+        if (r == 0) {
+            v->n_drives++;
+            continue;
+        }
+        snprintf(reply->message, sizeof(reply->message), "drive '%s' cannot be written: %s", d->id,
+                 r == -EWOULDBLOCK  ? "another machine has it; one at a time can"
+                 : r == -EOPNOTSUPP ? "Firecracker opens drives itself, which it has no right to; "
+                                      "QEMU's machines can"
+                                    : strerror(-r));
+        vm_drives_close(s);
+        return r == -EWOULDBLOCK ? -EBUSY : r;
+    }
+    return 0;
+}
+
+void vm_drives_close(struct cell *s)
+{
+    struct vm_cell *v = container_of(s, struct vm_cell, cell);
+    for (uint32_t i = 0; i < v->n_drives; i++)
+        fd_close(&v->drive_fds[i]);
+    v->n_drives = 0;
 }
 
 static int bind_file(int dir, const struct vm_file *f)

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "filter/filter.h"
 #include "warden/cell-internal.h"
 #include "warden/limits.h"
@@ -48,6 +49,8 @@ static void choose_emulator(struct vm_host *h)
                  m->vmm == MACHINE_QEMU ? " (Debian: qemu-system-x86)" : "");
 }
 
+/* What is missing for machines is kept as a reason and fails no start: the daemon serves the other
+ * runtimes, and `sbx doctor` shows the reason. */
 static int vm_open_host(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
@@ -114,11 +117,18 @@ static int vm_check(const struct warden *w, const struct plan *p, struct plan_re
                  "mounts: Firecracker's machines have no directories of the host; QEMU's do");
         return -EOPNOTSUPP;
     }
-    if (p->n_mounts < PLAN_MOUNTS_MAX)
-        return 0;
-    snprintf(reply->message, sizeof(reply->message), "mounts: a virtual machine takes at most %d",
-             PLAN_MOUNTS_MAX - 1);
-    return -EOPNOTSUPP;
+    if (p->n_mounts >= PLAN_MOUNTS_MAX) {
+        snprintf(reply->message, sizeof(reply->message),
+                 "mounts: a virtual machine takes at most %d", PLAN_MOUNTS_MAX - 1);
+        return -EOPNOTSUPP;
+    }
+    for (uint32_t i = 0; host_of(w)->machine.n_drives && i < p->n_mounts; i++)
+        if (path_below(GUEST_DRIVES_DIR, p->mounts[i].target)) {
+            snprintf(reply->message, sizeof(reply->message),
+                     "mounts: " GUEST_DRIVES_DIR " has the drives that the operator's file names");
+            return -EOPNOTSUPP;
+        }
+    return 0;
 }
 
 static bool vm_has_addresses(enum oci_backend b)
@@ -127,28 +137,10 @@ static bool vm_has_addresses(enum oci_backend b)
     return true;
 }
 
-/* Within those of the operator's file, where it has any. */
 static int vm_check_ranges(const struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
-    const struct machine_config *m = &w->options.machine;
-    char text[NET_RANGE_TEXT_SIZE];
-    if (m->network_closed) {
-        snprintf(reply->message, sizeof(reply->message),
-                 "a network by address: network.enabled of the machines' file is not true");
-        return -EPERM;
-    }
-    for (uint32_t i = 0; m->n_cidrs && i < p->n_ranges; i++) {
-        bool covered = p->ranges[i].deny;
-        for (uint32_t k = 0; !covered && k < m->n_cidrs; k++)
-            covered = net_range_covers(&m->cidrs[k], &p->ranges[i]);
-        if (covered)
-            continue;
-        net_range_format(&p->ranges[i], text);
-        snprintf(reply->message, sizeof(reply->message),
-                 "%s is not within network.allowed_cidrs of the machines' file", text);
-        return -EPERM;
-    }
-    return 0;
+    return machine_ranges_check(&w->options.machine, p->ranges, p->n_ranges, reply->message,
+                                sizeof(reply->message));
 }
 
 static uint32_t vm_features(const struct warden *w)
@@ -191,7 +183,8 @@ static void vm_main(const struct cell *s, const struct cell_ends *ends)
 
 static unsigned vm_wanted_blanks(const struct warden *w)
 {
-    return vm_features(w) ? w->options.config.microvm_blanks : 0;
+    return vm_features(w) && !vm_drives_are_written(host_of(w)) ? w->options.config.microvm_blanks
+                                                                : 0;
 }
 
 static void apply_operators_limits(const struct machine_config *m, struct limits *outer)
@@ -209,6 +202,8 @@ static int apply_groups(struct cell *s, const struct plan *p, const struct limit
 {
     struct plan plan = *p;
     struct limits outer = *limits;
+    /* The group's limit is allowed to be missing, because the machine itself cannot have more
+     * memory than it was started with. */
     plan.weaker[WALL_MEMORY] = 1;
     outer.memory_bytes += VM_OVERHEAD_BYTES;
     apply_operators_limits(&host_of(s->warden)->machine, &outer);
@@ -237,6 +232,8 @@ uint64_t vm_memory_bytes(const struct limits *l)
                                             : l->memory_bytes;
 }
 
+/* The digest was checked to be hexadecimal digits (proto/plan.c), so that the caller has no say in
+ * where the path leads. */
 static int open_image_disk(const struct warden *w, const char *digest)
 {
     char path[sizeof("images/store/") + PLAN_IMAGE_SIZE];
@@ -251,11 +248,6 @@ static int open_image_disk(const struct warden *w, const char *digest)
 static int use_image(struct cell *s, struct plan_reply *reply)
 {
     struct child_order *o = &s->order;
-    if (host_of(s->warden)->machine.n_drives) {
-        snprintf(reply->message, sizeof(reply->message),
-                 "the root of an image does not show the drives that the operator's file names");
-        return -EOPNOTSUPP;
-    }
     int fd = open_image_disk(s->warden, s->plan.image);
     if (fd < 0) {
         snprintf(reply->message, sizeof(reply->message),
@@ -287,6 +279,7 @@ static void vm_end(struct cell *s)
         fd_close(&v->image_fd);
     if (v->has_authority)
         fd_close(&v->authority_fd);
+    vm_drives_close(s);
 }
 
 /* The certificate is for the guest, and not for the cell that it is in. */
@@ -321,6 +314,7 @@ static int vm_apply_limits(struct cell *s, const struct plan *p, const struct li
     r = r < 0 || s->trees.image < 0 ? r : use_image(s, reply);
     if (s->trees.authority >= 0)
         take_authority(s);
+    r = r < 0 ? r : vm_drives_take(s, reply);
     return r < 0 || !p->snapshot[0] ? r : vm_saved_check(s, p->snapshot, reply);
 }
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Machines of callers that are kept as they are (PLAN_SAVE), in files of the state directory.
  *
- * Theory of operation. A saved machine has a name, which the control plane chose at random, and up
- * to four files of that name: the guest's memory, the state of its devices, its disk if it has one,
- * and its shape. mas-vmm writes the first three through descriptors, into files that end in ".new";
- * the warden takes the ending away when all is written, and writes the shape last. So what has a
- * shape is whole, and what has none is removed at the next start. The warden reads nothing but
- * shapes, which are records of its own.
+ * Theory of operation. A saved machine has a name, which the control plane chose at random, and
+ * up to four files of that name: the guest's memory, the state of its devices, its disk if it has
+ * one, and its shape. mas-vmm writes the first three through descriptors, into files that end in
+ * ".new"; the warden takes the ending away when all is written, and writes the shape last. So what
+ * has a shape is whole, and what has none is removed at the next start. The warden reads nothing
+ * but shapes, which are records of its own.
  *
  * Whom a saved machine belongs to is the control plane's to know. A machine is made of one only
  * where the shape is that of the new machine: same size, disk, image and files of the operator's.
  *
- * A copy does not map these files: QEMU opens what it maps for writing, and a file that one copy
- * can write to is none that others may come from. load.c brings memory and state into sealed memory
+ * A copy does not map these files: QEMU opens what it maps for writing, and others must not be
+ * made from a file that one copy can write to. load.c brings memory and state into sealed memory
  * files, once for all copies. */
 #include <dirent.h>
 #include <errno.h>
@@ -317,6 +317,10 @@ static int work_check(const struct cell *s, const struct vm_work *work, struct p
         return snapshot_refuse(reply, -EOPNOTSUPP,
                                "a machine with directories of the host (mounts) cannot be kept, "
                                "copied or put back");
+    if (vm_drives_are_written(h)) /* which a copy would write to as well */
+        return snapshot_refuse(reply, -EOPNOTSUPP,
+                               "a machine with drives that it can write (is_read_only: false) "
+                               "cannot be kept, copied or put back");
     if (s->plan.flags & PLAN_AUTHORITY) /* which the interceptor of a copy is not */
         return snapshot_refuse(reply, -EOPNOTSUPP,
                                "a machine with an interceptor trusts that one's certificate "

@@ -85,8 +85,8 @@ static bool has_usual_size(const struct cell *s)
 {
     const struct limits *usual = &s->warden->usual_limits, *l = &s->order.limits;
     uint64_t cpu = s->mechanism[WALL_CPU] ? usual->cpu_millicores : 0;
-    return !s->order.n_shares && !s->order.net_slot &&
-           (!s->order.disk_from_fd || s->order.image_disk) &&
+    return !vm_drives_are_written(s->warden->hosts[CELL_VM]) && !s->order.n_shares &&
+           !s->order.net_slot && (!s->order.disk_from_fd || s->order.image_disk) &&
            container_of(s, struct vm_cell, cell)->usual_disk &&
            l->memory_bytes == vm_memory_bytes(usual) && l->cpu_millicores == cpu;
 }
@@ -192,7 +192,7 @@ int vm_send_files(struct cell *s)
 {
     struct vm_host *h = s->warden->hosts[CELL_VM];
     struct vm_cell *v = container_of(s, struct vm_cell, cell);
-    int fds[6];
+    int fds[FD_PASS_MAX];
     size_t n = 0;
     if (s->order.origin == VM_COPIED) {
         const struct vm_loaded *l = vm_loaded_find(h, s->plan.snapshot);
@@ -214,8 +214,11 @@ int vm_send_files(struct cell *s)
         fds[n++] = s->network_fd;
     if (v->has_authority)
         fds[n++] = v->authority_fd;
+    for (uint32_t i = 0; i < v->n_drives; i++)
+        fds[n++] = v->drive_fds[i];
     int r = n ? (int)fd_send_msg(s->channel_fd, "s", 1, fds, n) : 0;
-    fd_close(&s->network_fd); /* the link is to go with the emulator */
+    fd_close(&s->network_fd); /* the link is to go with the emulator, */
+    vm_drives_close(s);       /* and so are drives */
     return r;
 }
 

@@ -10,7 +10,7 @@
 #include "warden/local/child.h"
 #include "warden/vm/vm.h"
 
-/* A pipe holds all of it, so that nobody need read meanwhile. */
+/* A pipe has room for all of it, so that the write does not wait for a reader. */
 static int send_start(const struct child_template *t, const struct child_order *o, int fd)
 {
     struct vm_start start = {

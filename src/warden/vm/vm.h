@@ -17,7 +17,7 @@ struct warden;
 
 /* What an emulator needs beside the guest's memory. */
 #define VM_OVERHEAD_BYTES (192ull << 20)
-/* The guest's memory, where nobody limits it. */
+/* The guest's memory, where no limit is asked for. */
 #define VM_DEFAULT_BYTES (512ull << 20)
 /* Less is not enough to boot. */
 #define VM_MIN_BYTES (128ull << 20)
@@ -125,8 +125,10 @@ struct vm_host {
 
 struct vm_cell {
     struct cell cell;
-    int image_fd;     /* with order.image_disk: the file of the image */
-    int disk_fd;      /* of a copy with a disk: that of the saved machine */
+    int image_fd;                        /* with order.image_disk: the file of the image */
+    int disk_fd;                         /* of a copy with a disk: that of the saved machine */
+    int drive_fds[MACHINE_WRITABLE_MAX]; /* of drives that can be written, until they are sent */
+    uint32_t n_drives;
     int authority_fd; /* with has_authority: the certificate of its interceptor, for the guest */
     bool has_authority;
     bool usual_disk; /* its disk has the operator's default size */
@@ -170,6 +172,12 @@ void vm_files_open(struct warden *w);
 /* Looks again at an emulator that is run by its path: vm_host.file_ids. */
 void vm_files_identify(const struct warden *w);
 void vm_files_close(struct vm_host *h);
+/* Opens the drives that the machine can write, which are this one's alone for as long as any
+ * process has the descriptor. 0 or -errno, with the reason in the reply. */
+int vm_drives_take(struct cell *s, struct plan_reply *reply);
+void vm_drives_close(struct cell *s);
+/* Whether machines have drives that they can write. */
+bool vm_drives_are_written(const struct vm_host *h);
 /* A detached directory with all of them, for one cell, or -errno. */
 int vm_files_tree(const struct warden *w);
 

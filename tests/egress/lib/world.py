@@ -118,13 +118,18 @@ class World:
         except FileNotFoundError:
             return ""
 
+    def lines(self, name):
+        """Of such a file. splitlines() would also end one at a byte of TLS that nginx took for a request and that looks like
+        U+0085."""
+        return [line for line in self.read(name).split("\n") if line]
+
     def recorded(self):
         """What came to the recorders: one dict per connection with `to`, `data` and `closed`."""
-        return [json.loads(line) for line in self.read("recorded").splitlines()]
+        return [json.loads(line) for line in self.lines("recorded")]
 
     def requests(self):
         """What nginx was asked: dicts with `to` (address:port), `host`, `line`, `sni`."""
-        return [json.loads(line) for line in self.read("requests").splitlines()]
+        return [json.loads(line) for line in self.lines("requests")]
 
     def in_outer(self, act):
         """Calls it with this thread in the outer network namespace: sockets that it makes belong there."""

@@ -17,7 +17,7 @@ from masd import BUILD, PATIENCE_S, check, equal, wait_for
 
 PROGRAM = os.path.join(BUILD, "mas-kube")
 MIB = 1 << 20
-PROBE, CREATE, DELETE, LIST, CONNECT, TAKE, MARK, READ, PROVE, HOLD = range(1, 11)
+PROBE, CREATE, DELETE, LIST, CONNECT, TAKE, MARK, READ, PROVE, HOLD, CLAIM_POD = range(1, 12)
 ANSWERED, LISTED, TOLD, BEGUN, OFFERED, HELD = range(1, 7)
 WRITABLE_ROOT, POOL_MEMBER, OWN_USERS = 1, 2, 4
 MEMORY, NODE, CLAIM = range(3)
@@ -45,7 +45,8 @@ class Order(ctypes.Structure):
                 ("state", ctypes.c_uint32), ("last_exec_s", ctypes.c_uint64), ("workspace", Volume), ("cache", Volume),
                 ("id", ctypes.c_char * 60),
                 ("image", ctypes.c_char * 256), ("runtime_class", ctypes.c_char * 64), ("owner", ctypes.c_char * 64),
-                ("home", ctypes.c_char * 64), ("spec_hash", ctypes.c_char * 64), ("spec", ctypes.c_char * 32768),
+                ("home", ctypes.c_char * 64), ("spec_hash", ctypes.c_char * 64), ("uid", ctypes.c_char * 64), ("stream_token", ctypes.c_char * 44),
+                ("spec", ctypes.c_char * 32768),
                 ("ranges", Range * 64)]
 
 
@@ -173,6 +174,13 @@ class Broker:
 
     def ask(self, o):
         return self.answer(self.send(o))
+
+    def each(self, orders, at_once=100):
+        """Answers to many, some of which are under way at the same time."""
+        answers = []
+        for i in range(0, len(orders), at_once):
+            answers += [self.answer(tag) for tag in [self.send(o) for o in orders[i:i + at_once]]]
+        return answers
 
     def do(self, o):
         r = self.ask(o)

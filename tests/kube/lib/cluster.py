@@ -240,3 +240,21 @@ def base_objects(overlay="base"):
     for name in files:
         for text in read(os.path.join(folder, name)).split("\n---\n"):
             yield re.search(r"^kind: (\w+)$", text, re.M)[1], re.search(r"^  name: (\S+)$", text, re.M)[1], text
+
+
+def collection_of(kind, text):
+    """Where an object of that text is posted to."""
+    space = re.search(r"^  namespace: (\S+)$", text, re.M)
+    return COLLECTIONS[kind].replace("/mas-sandbox/", f"/{space[1]}/") if space else COLLECTIONS[kind]
+
+
+def apply_objects(cluster, overlay):
+    """As kustomize would have them: what an overlay takes away is deleted."""
+    for kind, name, text in base_objects(overlay):
+        path = f"{collection_of(kind, text)}/{name}"
+        if "$patch: delete" in text:
+            check(cluster.call("DELETE", path).status == 200, path)
+            continue
+        r = cluster.call("PATCH", path + f"?fieldManager={overlay}&force=true&fieldValidation=Strict", text,
+                         kind="application/apply-patch+yaml")
+        check(r.status in (200, 201) and "Warning" not in r.headers, f"{kind} {name}: {r}")

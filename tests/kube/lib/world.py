@@ -42,13 +42,6 @@ def start_world(audit=False):
     return cluster, token
 
 
-def apply_overlay(cluster, overlay):
-    for kind, name, text in base_objects(overlay):
-        r = cluster.call("PATCH", f"{COLLECTIONS[kind]}/{name}?fieldManager=overlay&force=true&fieldValidation=Strict", text,
-                         kind="application/apply-patch+yaml")
-        check(r.status in (200, 201), f"{kind} {name}: {r}")
-
-
 def daemon_flags(token, name=IMAGE):
     """Of a daemon whose broker has this token. The broker's user reads neither of the files: the daemon has read them before."""
     return ["--kube-config", kubeconfig({}, {"token": token}), "--kube-images", "docker.example/base:", "--kube-link-image",

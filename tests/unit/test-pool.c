@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which members of the pool a create is given. */
+#include "sandbox/pool.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <uv.h>
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "runtime/runtime.h"
+#include "runtime/spec.h"
+#include "sandbox/internal.h"
+#include "tests/unit/tap.h"
+
+static uv_loop_t loop;
+static struct runtime_host host; /* without a cluster, which its runtime refuses by name */
+static struct manager manager = {.options = {.loop = &loop, .host = &host}};
+static int some; /* in place of what a runtime has: it is not looked into */
+
+static struct sandbox *add_member(struct sandbox *sb, const struct spec *spec, bool lives)
+{
+    *sb = (struct sandbox){.manager = &manager, .instance = lives ? (void *)&some : NULL};
+    spec_copy(&sb->spec, spec);
+    list_init(&sb->pool_node);
+    ok(pool_expect(manager.pool), "one more is wanted");
+    pool_on_ready(manager.pool, sb);
+    return sb;
+}
+
+static void test_members(const struct spec *spec)
+{
+    static struct sandbox gone, lost, there;
+    add_member(&gone, spec, false);
+    add_member(&lost, spec, true)->lost_ms = 1;
+    add_member(&there, spec, true);
+    ok(pool_claim(manager.pool, spec) == &there,
+       "one that has ended, or whose connection is lost, is passed over");
+    ok(!pool_claim(manager.pool, spec), "and given to no other create");
+    ok(pool_counts(manager.pool).ready == 2, "both are the pool's until they are gone");
+    pool_on_end(manager.pool, &gone);
+    pool_on_end(manager.pool, &lost);
+    spec_done(&gone.spec);
+    spec_done(&lost.spec);
+    spec_done(&there.spec);
+}
+
+static void test_weaker(const struct spec *spec)
+{
+    static struct sandbox open;
+    struct spec weaker;
+    spec_copy(&weaker, spec);
+    weaker.accept_weaker[WALL_NETWORK] = true;
+    add_member(&open, &weaker, true);
+    ok(!pool_claim(manager.pool, spec),
+       "one without a wall is not for a caller who did not accept that");
+    ok(pool_claim(manager.pool, &weaker) == &open, "but for one who did");
+    spec_done(&open.spec);
+    spec_done(&weaker);
+}
+
+static void test_refused(const struct spec *spec)
+{
+    static struct sandbox there;
+    struct sandbox_maker by = {.key = "", .address = ""};
+    struct error err = {0};
+    add_member(&there, spec, true);
+    ok(!sandbox_create(&manager, spec, &by, NULL, NULL, false, &err) &&
+           strstr(err.message, "max_sandboxes"),
+       "what refuses a fresh one keeps those made ahead, too: %s", err.message);
+    ok(pool_counts(manager.pool).ready == 1, "the pool has it still");
+    pool_on_end(manager.pool, &there);
+    spec_done(&there.spec);
+}
+
+int main(void)
+{
+    struct spec spec;
+    spec_init(&spec);
+    free(spec.runtime);
+    spec.runtime = xstrdup("kube");
+    uv_loop_init(&loop);
+    manager.by_id = map_new();
+    manager.by_alias = map_new();
+    manager.owners = map_new();
+    list_init(&manager.all);
+    manager.pool = pool_new(&manager, &(struct pool_options){.config = {.size = 4}, .spec = &spec});
+    test_members(&spec);
+    test_weaker(&spec);
+    test_refused(&spec);
+    pool_close(manager.pool);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    pool_free(manager.pool);
+    uv_loop_close(&loop);
+    map_free(manager.by_id);
+    map_free(manager.by_alias);
+    map_free(manager.owners);
+    spec_done(&spec);
+    return tap_done();
+}
