@@ -32,10 +32,10 @@ install_validator() {
 # A program that prints TAP; one that ends without it has failed.
 now() {
     began=$(date +%s)
-    "$@" >"$log" 2>"$log.errors" </dev/null
+    scripts/second-try.sh "$@" >"$log" 2>"$log.errors" </dev/null
     status=$?
     echo "# $(($(date +%s) - began)) s: ${MAS_RUNTIME:+$MAS_RUNTIME: }$*"
-    [ $status = 0 ] || grep -q '^not ok' "$log" || { tail -20 "$log.errors" >>"$log"; echo "not ok - $*" >>"$log"; }
+    [ $status = 0 ] || grep -q '^not ok' "$log" || { echo "not ok - $*" && tail -n 19 "$log.errors" | sed 's/^/# /'; } >>"$log"
     grep '^not ok' -A 20 "$log"
     grep '^# unsteady: ' "$log"
     rm -f "$log.errors"

@@ -21,14 +21,14 @@ if [ "$1" = --one ]; then
     podman* | docker*) set -- flock "${output%/*}/${runtime%%-*}.lock" scripts/with-engine.sh "${runtime%%-*}" "$@" ;;
     esac
     began=$(date +%s)
-    "$@" >"$output" 2>"$output.errors" </dev/null
+    scripts/second-try.sh "$@" >"$output" 2>"$output.errors" </dev/null
     status=$?
     echo "# $(($(date +%s) - began)) s: $runtime: $script"
     case $status in
     0) grep -q '^ok' "$output" || echo "not ok - $script over $runtime has no cases" >>"$output" ;;
     77) echo "ok - $script over $runtime # SKIP $(sed -n 's/.*# SKIP //p' "$output")" >"$output" ;;
     # It ended badly without a case that failed: something went wrong that it does not count.
-    *) grep -q '^not ok' "$output" || { tail -n 30 "$output.errors" | sed 's/^/# /' && echo "not ok - $script over $runtime"; } >>"$output" ;;
+    *) grep -q '^not ok' "$output" || { echo "not ok - $script over $runtime" && tail -n 29 "$output.errors" | sed 's/^/# /'; } >>"$output" ;;
     esac
     grep -A 30 '^not ok' "$output"
     grep '^# unsteady: ' "$output"

@@ -11,7 +11,7 @@ export MAS_MICROVM_DIR=${MICROVM_CACHE:-/var/cache/mas-sandbox/microvm}
 
 passed=0 failed=0 skipped=0
 output=$(mktemp) || exit 1
-trap 'rm -f "$output"' EXIT
+trap 'rm -f "$output" "$output.errors"' EXIT
 if ! scripts/microvm/machine.sh "$MAS_MICROVM_DIR" "$BUILD"; then
     echo "not ok - what machines start from can be made"
     echo "0 passed, 1 failed"
@@ -19,7 +19,8 @@ if ! scripts/microvm/machine.sh "$MAS_MICROVM_DIR" "$BUILD"; then
 fi
 run() {
     local began=$SECONDS
-    "$@" >"$output" 2>/dev/null </dev/null || grep -q '^not ok' "$output" || echo "not ok - $* ended badly" >>"$output"
+    scripts/second-try.sh "$@" >"$output" 2>"$output.errors" </dev/null || grep -q '^not ok' "$output" ||
+        { echo "not ok - $* ended badly" && tail -n 29 "$output.errors" | sed 's/^/# /'; } >>"$output"
     grep -A 30 '^not ok' "$output"
     grep '^# unsteady: ' "$output"
     echo "# $((SECONDS - began)) s: $*"
