@@ -8,6 +8,7 @@
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
+. scripts/tap.sh
 BUILD=${1:-build}
 export BUILD
 cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/mas-sandbox/oci/$(sha256sum tests/oci/package.json | cut -c1-16)
@@ -35,9 +36,8 @@ now() {
     scripts/second-try.sh "$@" >"$log" 2>"$log.errors" </dev/null
     status=$?
     echo "# $(($(date +%s) - began)) s: ${MAS_RUNTIME:+$MAS_RUNTIME: }$*"
-    [ $status = 0 ] || grep -q '^not ok' "$log" || { echo "not ok - $*" && tail -n 19 "$log.errors" | sed 's/^/# /'; } >>"$log"
-    grep '^not ok' -A 20 "$log"
-    grep '^# unsteady: ' "$log"
+    tap_end "$log" "$*" $status
+    tap_failures "$log"
     rm -f "$log.errors"
 }
 

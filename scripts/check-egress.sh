@@ -6,6 +6,7 @@
 # than there are processors, because they wait much.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. scripts/tap.sh
 
 # One script over one runtime: its TAP goes to a file, what failed is shown.
 if [ "$1" = --one ]; then
@@ -27,11 +28,9 @@ if [ "$1" = --one ]; then
     case $status in
     0) grep -q '^ok' "$output" || echo "not ok - $script over $runtime has no cases" >>"$output" ;;
     77) echo "ok - $script over $runtime # SKIP $(sed -n 's/.*# SKIP //p' "$output")" >"$output" ;;
-    # It ended badly without a case that failed: something went wrong that it does not count.
-    *) grep -q '^not ok' "$output" || { echo "not ok - $script over $runtime" && tail -n 29 "$output.errors" | sed 's/^/# /'; } >>"$output" ;;
     esac
-    grep -A 30 '^not ok' "$output"
-    grep '^# unsteady: ' "$output"
+    [ $status = 77 ] || tap_end "$output" "$script over $runtime" $status
+    tap_failures "$output"
     exit 0
 fi
 

@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # mas-kube against a real API server and etcd, and pods by a real kubelet and containerd: each script of tests/kube has
-# servers of its own in namespaces of its own, and nothing is left on the host. Needs root, and the programs that `make kube-tools` makes once; without them it is one
-# skip. Ends with one line: N passed, N failed[, N skipped]. Usage: check-kube.sh BUILD [full]; KUBE is a list of scripts.
-# With "full", also what takes longer than CI has: those that are named in $long, one after the other.
+# servers of its own in namespaces of its own, and nothing is left on the host. Needs root, and the programs that
+# `make kube-tools` makes once; without them it is one skip. Ends with one line: N passed, N failed[, N skipped].
+# Usage: check-kube.sh BUILD [full]; KUBE is a list of scripts, KUBE_AT_ONCE how many of them run at the same time, KUBE_DIR
+# where they are. With "full", also what takes longer than CI has: those that are named in $long, one after the other.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. scripts/tap.sh
 BUILD=$(cd "$1" && pwd) || exit 1
 export BUILD
 [ "${2:-}" = full ] && export MAS_KUBE_FULL=1
@@ -21,21 +23,28 @@ done
 
 outputs=$(mktemp -d) || exit 1
 trap 'rm -rf "$outputs"' EXIT
+folder=${KUBE_DIR:-tests/kube}
+# Each script starts seven servers: more of them at once than this only wait for each other.
+at_once=${KUBE_AT_ONCE:-3}
 long="test-conformance.py test-inside.py test-stream.py"
-scripts=${KUBE:-$(cd tests/kube && ls test-*.py | grep -vxF "$(printf '%s\n' $long)")}
+# Long ones first, so that the last to end is a short one.
+first="test-runtime.py test-losses.py test-broker.py test-pod.py"
+scripts=${KUBE:-$(cd "$folder" && { ls $first; ls test-*.py | grep -vxF "$(printf '%s\n' $long $first)"; } 2>/dev/null)}
+
 kube_run() {
     local script=$1 output=$outputs/$1 began=$SECONDS status
-    timeout 1800 /usr/bin/python3 "tests/kube/$script" >"$output" 2>"$output.errors" </dev/null
+    scripts/second-try.sh timeout 1800 /usr/bin/python3 "$folder/$script" >"$output" 2>"$output.errors" </dev/null
     status=$?
     case $status in
     0) grep -q '^ok' "$output" || echo "not ok - $script has no cases" >>"$output" ;;
     77) echo "ok - $script # SKIP $(sed -n 's/.*# SKIP //p' "$output")" >"$output" ;;
-    # It ended badly without a case that failed: something went wrong that it does not count.
-    *) grep -q '^not ok' "$output" || { tail -n 30 "$output.errors" | sed 's/^/# /' && echo "not ok - $script"; } >>"$output" ;;
     esac
+    [ $status = 77 ] || tap_end "$output" "$script" $status
     echo "# $((SECONDS - began)) s: $script"
 }
+
 for script in $scripts; do
+    while [ "$(jobs -rp | wc -l)" -ge "$at_once" ]; do wait -n; done
     kube_run "$script" &
 done
 wait
@@ -45,8 +54,7 @@ if [ "${2:-}" = full ] && [ -z "${KUBE:-}" ]; then
     done
 fi
 cat "$outputs"/*.py >"$outputs/all"
-grep -A 30 '^not ok' "$outputs/all"
-grep "^# unsteady: " "$outputs/all"
+tap_failures "$outputs/all"
 skipped=$(grep -c '^ok .*# SKIP ' "$outputs/all")
 passed=$(($(grep -c '^ok ' "$outputs/all") - skipped))
 failed=$(grep -c '^not ok' "$outputs/all")

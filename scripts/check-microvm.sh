@@ -6,6 +6,7 @@
 # MICROVM_CACHE: where that is kept (/var/cache/mas-sandbox/microvm).
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. scripts/tap.sh
 export BUILD=$1
 export MAS_MICROVM_DIR=${MICROVM_CACHE:-/var/cache/mas-sandbox/microvm}
 
@@ -19,10 +20,9 @@ if ! scripts/microvm/machine.sh "$MAS_MICROVM_DIR" "$BUILD"; then
 fi
 run() {
     local began=$SECONDS
-    scripts/second-try.sh "$@" >"$output" 2>"$output.errors" </dev/null || grep -q '^not ok' "$output" ||
-        { echo "not ok - $* ended badly" && tail -n 29 "$output.errors" | sed 's/^/# /'; } >>"$output"
-    grep -A 30 '^not ok' "$output"
-    grep '^# unsteady: ' "$output"
+    scripts/second-try.sh "$@" >"$output" 2>"$output.errors" </dev/null
+    tap_end "$output" "$*" $?
+    tap_failures "$output"
     echo "# $((SECONDS - began)) s: $*"
     skipped=$((skipped + $(grep -c '^ok .*# SKIP ' "$output")))
     passed=$((passed + $(grep '^ok ' "$output" | grep -vc '# SKIP ')))
