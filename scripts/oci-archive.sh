@@ -20,7 +20,7 @@ oci_blob() {
 # oci_archive TREE NAME CONFIG OUT: CONFIG has the members of an image's configuration but its labels. Loaded by podman or by
 # containerd, the image is called localhost/NAME.
 oci_archive() {
-    local tree=$1 name=$2 settings=$3 out=$4 work layout blobs diff layer config manifest created title=${2%%:*}
+    local tree=$1 name=$2 settings=$3 out=$4 work layout blobs diff layer config manifest created new title=${2%%:*}
     work=$(mktemp -d)
     layout=$work/layout blobs=$work/layout/blobs/sha256
     mkdir -p "$blobs"
@@ -39,8 +39,11 @@ EOF
     printf '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[%s]}' \
         "${manifest%\}},\"annotations\":{\"org.opencontainers.image.ref.name\":\"$name\",\"io.containerd.image.name\":\"localhost/$name\"}}" >"$layout/index.json"
     printf '{"imageLayoutVersion":"1.0.0"}' >"$layout/oci-layout"
-    oci_pack "$layout" >"$out.new"
-    mv "$out.new" "$out"
+    # A name of its own: scripts that make the same image at the same time would move each other's half of it into place.
+    new=$(mktemp "$out.XXXXXX")
+    oci_pack "$layout" >"$new"
+    chmod 644 "$new"
+    mv "$new" "$out"
     rm -rf "$work"
     echo "$out: $name, $(stat -c %s "$out") bytes, sha256 $(sha256sum <"$out" | cut -c 1-16)"
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts/check-kube.sh makes of scripts that pass, fail, skip and do not start. The scripts here are small ones of the test's own, and start no servers."""
+"""What scripts/check-kube.sh makes of scripts that pass, fail, skip and do not start; and that images of one name can be made at the
+same time, which all of those scripts do. The scripts here are small ones of the test's own, and start no servers."""
 import hashlib
 import os
 import subprocess
@@ -102,6 +103,20 @@ def at_once():
 def no_tools():
     status, lines = checked({"test-a.py": "print('ok 1 - a')"}, tools=False)
     equal((status, lines), (0, ["0 passed, 0 failed, 1 skipped"]))
+
+
+@test("an archive that several make at the same time is whole for each of them")
+def archives():
+    with tempfile.TemporaryDirectory() as d:
+        os.mkdir(f"{d}/tree")
+        with open(f"{d}/tree/file", "wb") as f:
+            f.write(os.urandom(1 << 20))
+        script = f'set -euo pipefail; source={ROOT}; . "$source/scripts/oci-archive.sh"; oci_archive {d}/tree x:1 "" {d}/out.tar'
+        makers = [subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(8)]
+        said = [(p.communicate()[0], p.returncode) for p in makers]
+        check(all(status == 0 for _, status in said), said)
+        equal(len({text for text, _ in said}), 1, "names, sizes and sums")
+        equal(sorted(os.listdir(d)), ["out.tar", "tree"], "what is left")
 
 
 main()
