@@ -97,7 +97,7 @@ class Console:
     exit. The programs have to be the guest's own: an emulator translates a program that is linked dynamically anew each
     time it runs, because it is at other addresses, and one that is linked statically only once."""
 
-    def __init__(self, place, work):
+    def __init__(self, build, place, work):
         tree = f"{work}/tree"
         os.makedirs(tree)
         subprocess.run(["/usr/sbin/debugfs", "-R", f"rdump / {tree}", f"{place}/root.img"], check=True,
@@ -114,11 +114,11 @@ class Console:
         ours, theirs = pty.openpty()
         tty.setraw(theirs)
         self.fd = ours
-        khz = int(float(re.search(r"cpu MHz\s*: ([\d.]+)", open("/proc/cpuinfo").read()).group(1)) * 1000)
+        khz = int(subprocess.run([f"{build}/tests/microvm/clock-rate"], check=True, stdout=subprocess.PIPE).stdout)
         self.process = subprocess.Popen(
             ["/usr/bin/qemu-system-x86_64", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot", "-M",
              "microvm,x-option-roms=off,rtc=off,isa-serial=on", "-accel", "tcg,thread=multi,tb-size=64", "-cpu", "qemu64",
-             "-m", "512", "-kernel", f"{place}/vmlinux", "-initrd", f"{work}/initramfs", "-append",
+             "-m", "512", "-smp", "1,maxcpus=2", "-kernel", f"{place}/vmlinux", "-initrd", f"{work}/initramfs", "-append",
              f"console=ttyS0 quiet loglevel=1 tsc=reliable tsc_early_khz={khz}", "-serial", "stdio"],
             stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, close_fds=True)
         os.close(theirs)
@@ -144,11 +144,11 @@ class Console:
         os.close(self.fd)
 
 
-def exec_to_console(daemon, place):
+def exec_to_console(daemon, build, place):
     work = tempfile.mkdtemp(dir="/var/tmp", prefix="mas-bench.")
     sandbox = daemon.ask("POST", "/v1/sandboxes", {})
     path = f"/v1/sandboxes/{sandbox['id']}"
-    console = Console(place, work)
+    console = Console(build, place, work)
     ours, theirs = [], []
     try:
         for i in range(4 * ROUNDS + 2):
@@ -220,7 +220,7 @@ def main():
     try:
         restored, cold = restored_to_cold(daemon)
         row("microvm: restore to first exec / boot to first exec", (restored, cold), 0.15)
-        row("microvm: exec / login shell on the serial console", exec_to_console(daemon, place), 0.5)
+        row("microvm: exec / login shell on the serial console", exec_to_console(daemon, build, place), 0.5)
         guest, whole, no_code = clone_memory(daemon)
         row(f"microvm: memory of guest {CLONES} / of the first (PSS)", guest, 0.35)
         row("microvm: the same with its emulator, which translates code", whole, 0.35)

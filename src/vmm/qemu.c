@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "builder/child.h"
+#include "vmm/clock-rate.h"
 #include "vmm/driver.h"
 #include "vmm/qmp.h"
 #include "vmm/ram-stream.h"
@@ -60,20 +61,12 @@ static void __attribute__((format(printf, 2, 3))) add(struct args *a, const char
 /* The guest's clock is this processor's, but a guest under emulation cannot measure its speed: it
  * would wait for ever for the timer that it compares with. Nor does it trust a clock that the
  * emulated processor does not promise to be steady, and would count timer interrupts instead, of
- * which a busy host loses many; the kernel's command line tells it (tsc=reliable). */
-static unsigned long clock_khz(void)
+ * which a busy host loses many; the kernel's command line tells it (tsc=reliable). A machine that
+ * is restored read its line when it booted. */
+static unsigned long guest_clock_khz(const struct vm *vm)
 {
-    unsigned long khz = 2000000;
-    double mhz;
-    char line[256];
-    FILE *f = fopen("/proc/cpuinfo", "re");
-    while (f && fgets(line, sizeof(line), f))
-        if (sscanf(line, "cpu MHz : %lf", &mhz) == 1 && mhz > 100 && mhz < 10000) {
-            khz = (unsigned long)(mhz * 1000);
-            break;
-        }
-    if (f)
-        fclose(f);
+    unsigned long khz = vm->restored ? 1 : clock_rate_khz();
+    child_must(khz ? 0 : -ENODEV, "measure the processor's clock", -1);
     return khz;
 }
 
@@ -212,8 +205,8 @@ static void fill_args(const struct vm *vm, struct args *a)
     if (vm->start.child.n_mounts)
         snprintf(shares, sizeof(shares), " " GUEST_SHARES_WORD "%u", vm->start.child.n_mounts);
     add(a, "%s%s%s" CONSOLE_LINE " tsc_early_khz=%lu%s%s%s", m->boot_args,
-        m->boot_args[0] ? " " : "", m->log_path[0] ? LOUD_WORDS : QUIET_WORDS, clock_khz(), drives,
-        shares, vm->tap_fd < 0 ? "" : " " GUEST_NETWORK_WORD "1");
+        m->boot_args[0] ? " " : "", m->log_path[0] ? LOUD_WORDS : QUIET_WORDS, guest_clock_khz(vm),
+        drives, shares, vm->tap_fd < 0 ? "" : " " GUEST_NETWORK_WORD "1");
     add_disk(a, GUEST_ROOT_DISK, VM_FILES_DIR "/" VM_ROOT_NAME, ",readonly=on", &m->rootfs_rate);
     if (vm->start.child.disk_from_fd)
         add_disk(a, GUEST_DATA_DISK, VM_DISK_FILE, ",cache=unsafe,discard=unmap", NULL);

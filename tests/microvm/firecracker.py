@@ -8,7 +8,7 @@ Firecracker's "CONNECT" and "OK" on a Unix socket. What it cannot do is keep a m
 configuration, a restored machine boots, and the connections that the kept one had are made once more and reset, which is
 how a guest sees a restore.
 
-Every request is written to /workspace/requests, with its answer. The test puts API_TEXT before these lines."""
+Every request is written to /workspace/requests, with its answer. The test puts API_TEXT and CLOCK_KHZ before these lines."""
 import collections
 import ctypes
 import fcntl
@@ -411,14 +411,6 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
 
 
-def clock_khz():
-    with open("/proc/cpuinfo") as f:
-        for line in f:
-            if line.startswith("cpu MHz"):
-                return int(float(line.split(":")[1]) * 1000)
-    return 2000000
-
-
 class Machine:
     def __init__(self, config):
         self.config = config
@@ -428,10 +420,11 @@ class Machine:
 
     def command(self):
         size, boot = self.config["/machine-config"], self.config["/boot-source"]
-        line = f"{boot.get('boot_args', '')} tsc_early_khz={clock_khz()} tsc=reliable reboot=t"
+        line = f"{boot.get('boot_args', '')} tsc_early_khz={CLOCK_KHZ} tsc=reliable reboot=t"
         args = [QEMU, "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
                 "-M", "microvm,x-option-roms=off,rtc=off,memory-backend=memory", "-accel", "tcg,thread=multi,tb-size=64",
-                "-cpu", "qemu64", "-serial", "stdio", "-m", str(size["mem_size_mib"]), "-smp", str(size["vcpu_count"]),
+                "-cpu", "qemu64", "-serial", "stdio", "-m", str(size["mem_size_mib"]),
+                "-smp", f"{size['vcpu_count']},maxcpus={max(2, size['vcpu_count'])}",  # see src/vmm/qemu.c
                 "-object", f"memory-backend-memfd,id=memory,size={size['mem_size_mib']}M,share=on",
                 "-kernel", boot["kernel_image_path"], "-initrd", boot["initrd_path"], "-append", line]
         # The root device is the first, the others come as they were put; none has a serial number.

@@ -29,8 +29,9 @@ def make_program():
         text = f.read()
     with open(os.path.join(HERE, "firecracker-api.json")) as f:
         table = f.read()
+    khz = int(subprocess.run([os.path.join(BUILD, "tests/microvm/clock-rate")], check=True, stdout=subprocess.PIPE).stdout)
     with open(path, "w") as f:
-        f.write(f"#!/usr/bin/python3\nAPI_TEXT = {table!r}\n{text}")
+        f.write(f"#!/usr/bin/python3\nAPI_TEXT = {table!r}\nCLOCK_KHZ = {khz}\n{text}")
     os.chmod(path, 0o755)
     return path
 
