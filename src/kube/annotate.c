@@ -114,23 +114,13 @@ static void on_annotated(void *data, const struct kube_answer *answer)
     struct broker_task *t = data;
     const struct kube_result *r = &answer->result;
     t->call = NULL;
-    bool again = r->outcome == KUBE_CONFLICT || r->outcome == KUBE_BUSY ||
-                 r->outcome == KUBE_FAILED || kube_is_unknown(r->outcome);
+    bool again = r->outcome == KUBE_CONFLICT || kube_may_pass(r->outcome);
     if (r->outcome == KUBE_DONE)
         annotate_next(t);
     else if (again && !task_is_late(t))
         task_wait(t, r->retry_after_s, annotate_look);
     else
         task_fail(t, r, "annotate it");
-}
-
-static void object_path(const struct broker_task *t, struct strbuf *path)
-{
-    char name[80];
-    kube_manifest_collection(t->object, t->broker->o.ceiling, &t->order, path);
-    strbuf_printf(
-        path, "/%s",
-        kube_manifest_name(t->object, t->broker->o.ceiling, &t->order, name, sizeof(name)));
 }
 
 static void annotate_write(struct broker_task *t, const char *uid, const char *version)
@@ -140,7 +130,7 @@ static void annotate_write(struct broker_task *t, const char *uid, const char *v
         json_pack("{s:{s:s, s:s, s:o, s:o}}", "metadata", "uid", uid, "resourceVersion", version,
                   "annotations", t->order.op == KUBE_TAKE ? make_taken(t) : make_marks(t), "labels",
                   t->order.op == KUBE_TAKE ? json_object() : make_state(t));
-    object_path(t, &path);
+    task_object_path(t, t->object, &path);
     task_call(t, "PATCH", path.data, body, on_annotated);
 }
 
@@ -235,11 +225,9 @@ static void on_annotate_looked(void *data, const struct kube_answer *answer)
     const struct kube_ceiling *c = t->broker->o.ceiling;
     const json_t *metadata = json_object_get(answer->object, "metadata");
     t->call = NULL;
-    bool again =
-        r->outcome == KUBE_BUSY || r->outcome == KUBE_FAILED || kube_is_unknown(r->outcome);
-    if (again && !task_is_late(t))
-        task_wait(t, r->retry_after_s, annotate_look);
-    else if (r->outcome != KUBE_DONE)
+    if (task_repeats(t, r, annotate_look))
+        return;
+    if (r->outcome != KUBE_DONE)
         task_fail(t, r, "look at it");
     else if (!kube_manifest_is_ours(answer->object, c, &t->order))
         annotate_fail(t, ERROR_CONFLICT, "is not of this daemon; it was not touched");
@@ -257,7 +245,7 @@ static void annotate_look(void *data)
 {
     struct broker_task *t = data;
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
-    object_path(t, &path);
+    task_object_path(t, t->object, &path);
     task_call(t, "GET", path.data, NULL, on_annotate_looked);
 }
 

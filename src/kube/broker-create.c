@@ -28,15 +28,6 @@ static void create_again(void *data);
 
 /* --- one object */
 
-static void object_path(const struct broker_task *t, struct strbuf *path)
-{
-    char name[80];
-    kube_manifest_collection(t->object, t->broker->o.ceiling, &t->order, path);
-    strbuf_printf(
-        path, "/%s",
-        kube_manifest_name(t->object, t->broker->o.ceiling, &t->order, name, sizeof(name)));
-}
-
 static void keep_uid(struct broker_task *t, const json_t *object)
 {
     const char *uid = json_member_text(json_object_get(object, "metadata"), "uid");
@@ -111,7 +102,7 @@ static void on_looked(void *data, const struct kube_answer *answer)
 static void look_up(struct broker_task *t)
 {
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
-    object_path(t, &path);
+    task_object_path(t, t->object, &path);
     t->looking = true;
     task_call(t, "GET", path.data, NULL, on_looked);
 }
@@ -292,8 +283,7 @@ static void on_deleted(void *data, const struct kube_answer *answer)
     struct broker_task *t = data;
     enum kube_outcome o = answer->result.outcome;
     t->call = NULL;
-    if (o == KUBE_DONE || o == KUBE_CONFLICT || o == KUBE_BUSY || o == KUBE_FAILED ||
-        kube_is_unknown(o))
+    if (o == KUBE_DONE || o == KUBE_CONFLICT || kube_may_pass(o))
         task_wait(t, answer->result.retry_after_s, delete_look);
     else if (o == KUBE_NOT_FOUND)
         task_finish(t, NULL);
@@ -332,11 +322,9 @@ static void on_delete_fence(void *data, const struct kube_answer *answer)
     struct broker_task *t = data;
     const struct kube_result *r = &answer->result;
     t->call = NULL;
-    bool again =
-        r->outcome == KUBE_BUSY || r->outcome == KUBE_FAILED || kube_is_unknown(r->outcome);
-    if (again && !task_is_late(t))
-        task_wait(t, r->retry_after_s, delete_look);
-    else if (r->outcome != KUBE_DONE && r->outcome != KUBE_NOT_FOUND)
+    if (task_repeats(t, r, delete_look))
+        return;
+    if (r->outcome != KUBE_DONE && r->outcome != KUBE_NOT_FOUND)
         task_fail(t, r, "look at its pod");
     else if (r->outcome == KUBE_NOT_FOUND || delete_is_fenced(t, answer->object))
         send_delete(t, on_deleted);
@@ -346,7 +334,6 @@ static void on_delete_fence(void *data, const struct kube_answer *answer)
 static void delete_fence(struct broker_task *t, const json_t *root)
 {
     const struct kube_ceiling *c = t->broker->o.ceiling;
-    char pod[KUBE_PLACE_SIZE];
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
     if (t->fenced || (!t->order.generation && !t->order.uid[0])) {
         send_delete(t, on_deleted);
@@ -354,8 +341,7 @@ static void delete_fence(struct broker_task *t, const json_t *root)
         if (delete_is_fenced(t, root))
             send_delete(t, on_deleted);
     } else {
-        kube_manifest_collection(KUBE_OBJECT_POD, c, &t->order, &path);
-        strbuf_printf(&path, "/%s", kube_layout_pod(c, t->order.id, pod));
+        task_object_path(t, KUBE_OBJECT_POD, &path);
         task_call(t, "GET", path.data, NULL, on_delete_fence);
     }
 }
@@ -373,8 +359,7 @@ static void on_delete_looked(void *data, const struct kube_answer *answer)
         task_finish(t, NULL);
         return;
     }
-    if (task_is_late(t) || (r->outcome != KUBE_DONE && !kube_is_unknown(r->outcome) &&
-                            r->outcome != KUBE_BUSY && r->outcome != KUBE_FAILED)) {
+    if (task_is_late(t) || (r->outcome != KUBE_DONE && !kube_may_pass(r->outcome))) {
         if (r->outcome == KUBE_DONE) {
             const json_t *holder =
                 kube_layout_is_shared(c) ? metadata : json_object_get(answer->object, "spec");

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "kube/broker.h"
 #include "kube/client.h"
+#include "kube/manifest.h"
 #include "kube/status.h"
 #include "loop/loop.h"
 #include "proto/kube.h"
@@ -77,6 +78,12 @@ void task_call(struct broker_task *t, const char *method, const char *path, cons
 /* Calls go_on after a while: as long as the server asked for, and a growing pause besides. */
 void task_wait(struct broker_task *t, uint32_t retry_after_s, void (*go_on)(void *data));
 bool task_is_late(const struct broker_task *t);
+/* Where waiting may mend what a call came to, and there is time: the same as task_wait(). */
+bool task_repeats(struct broker_task *t, const struct kube_result *r, void (*go_on)(void *data));
+/* Of one object of the order's sandbox. */
+void task_object_path(const struct broker_task *t, enum kube_object object, struct strbuf *path);
+/* Without an answer. */
+void task_free(struct broker_task *t);
 /* Answers an order that is not begun. */
 void broker_answer_error(struct kube_broker *b, const struct kube_order *o,
                          const struct error *err);

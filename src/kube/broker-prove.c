@@ -23,12 +23,12 @@
 #include "kube/ceiling.h"
 #include "kube/layout.h"
 #include "kube/manifest.h"
+#include "kube/query.h"
 #include "proto/witness.h"
 
 #define PROVE_MS  90000 /* nodes may have to fetch the link's image */
 #define NOT_ENDED (-1)
 #define FREE_NAME "free" /* the caller's init container, which no policy holds */
-#define PATH_SIZE 400
 
 static void prove_look(void *data);
 
@@ -194,7 +194,7 @@ static void on_probe_seen(void *data, const struct kube_answer *answer)
         on_caller_seen(t, answer->object);
     else if (r->outcome == KUBE_DONE)
         on_witness_seen(t, answer->object);
-    else if (kube_is_unknown(r->outcome) || r->outcome == KUBE_BUSY || r->outcome == KUBE_FAILED)
+    else if (kube_may_pass(r->outcome))
         look_again(t);
     else
         task_fail(t, r, "look at the probe of its network policies");
@@ -203,10 +203,8 @@ static void on_probe_seen(void *data, const struct kube_answer *answer)
 static void prove_look(void *data)
 {
     struct broker_task *t = data;
-    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(PATH_SIZE);
-    char pod[KUBE_PLACE_SIZE];
-    kube_manifest_collection(KUBE_OBJECT_POD, t->broker->o.ceiling, &t->order, &path);
-    strbuf_printf(&path, "/%s", kube_layout_pod(t->broker->o.ceiling, t->order.id, pod));
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
+    task_object_path(t, KUBE_OBJECT_POD, &path);
     task_call(t, "GET", path.data, NULL, on_probe_seen);
 }
 

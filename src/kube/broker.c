@@ -26,14 +26,10 @@
 #include "kube/route.h"
 #include "kube/watch.h"
 
-#define CALL_MS        15000
 #define TASK_MS        60000
 #define LIST_MS        30000
 #define HEARTBEAT_MS   150000
 #define SESSION_S      300
-#define PAUSE_MS       200
-#define PAUSE_MAX_MS   5000
-#define BODY_MAX       (256u << 10)
 #define QUEUE_MAX      65536 /* replies; a control plane that reads none of them counts as gone */
 #define READS_PER_TURN 16
 
@@ -100,125 +96,12 @@ void broker_send(struct kube_broker *b, const struct kube_reply *reply, int fd)
     flush_queue(b);
 }
 
-/* --- tasks */
-
-enum error_code broker_error_code(enum kube_outcome outcome)
-{
-    switch (outcome) {
-    case KUBE_DONE:
-        return ERROR_NONE;
-    case KUBE_INVALID:
-        return ERROR_INVALID;
-    case KUBE_FORBIDDEN:
-        return ERROR_FORBIDDEN;
-    case KUBE_NOT_FOUND:
-        return ERROR_NOT_FOUND;
-    case KUBE_NO_API:
-        return ERROR_UNSUPPORTED;
-    case KUBE_TERMINATING:
-    case KUBE_EXISTS:
-    case KUBE_CONFLICT:
-        return ERROR_CONFLICT;
-    case KUBE_TOO_LARGE:
-        return ERROR_TOO_LARGE;
-    case KUBE_BUSY:
-        return ERROR_LIMIT;
-    case KUBE_LATE:
-        return ERROR_TIMEOUT;
-    default:
-        return ERROR_UNAVAILABLE;
-    }
-}
+/* --- memory */
 
 void broker_unref(struct kube_broker *b)
 {
     if (--b->n_open == 0)
         free(b);
-}
-
-static void on_task_closed(void *data)
-{
-    struct broker_task *t = data;
-    struct kube_broker *b = t->broker;
-    free(t);
-    broker_unref(b);
-}
-
-static void task_free(struct broker_task *t)
-{
-    kube_call_cancel(steal_ptr(t->call));
-    fd_close(&t->answer_fd);
-    list_remove(&t->node);
-    t->broker->n_tasks--;
-    loop_timer_close(&t->timer, on_task_closed, t);
-}
-
-void task_finish(struct broker_task *t, const struct error *err)
-{
-    struct kube_reply r = {.kind = KUBE_ANSWERED,
-                           .tag = t->order.tag,
-                           .generation = t->order.generation,
-                           .retry_after_s = t->retry_after_s};
-    snprintf(r.id, sizeof(r.id), "%s", t->order.id);
-    snprintf(r.uid, sizeof(r.uid), "%s", t->pod_uid);
-    if (t->order.op == KUBE_TAKE || (t->order.op == KUBE_DELETE && t->generation))
-        r.generation = t->generation;
-    if (err && error_is_set(err)) {
-        r.error = err->code;
-        snprintf(r.message, sizeof(r.message), "%s", err->message);
-    } else if (t->order.op == KUBE_PROBE) {
-        snprintf(r.message, sizeof(r.message), "%s", t->version);
-    } else if (t->order.op == KUBE_PROVE) {
-        snprintf(r.message, sizeof(r.message), "%s", t->address);
-    } else if (t->order.op == KUBE_READ) {
-        snprintf(r.message, sizeof(r.message), "%s", t->order.owner);
-    }
-    broker_send(t->broker, &r, fd_steal(&t->answer_fd));
-    task_free(t);
-}
-
-void task_fail(struct broker_task *t, const struct kube_result *why, const char *what)
-{
-    struct error err = {0};
-    t->retry_after_s = why->retry_after_s;
-    error_set(&err, broker_error_code(why->outcome), 0, "%s: %s%s%s", what, why->message,
-              why->field[0] ? " at " : "", why->field);
-    task_finish(t, &err);
-}
-
-bool task_is_late(const struct broker_task *t)
-{
-    return clock_mono_ms() > t->deadline_ms;
-}
-
-void task_call(struct broker_task *t, const char *method, const char *path, const json_t *body,
-               void (*on_done)(void *data, const struct kube_answer *answer))
-{
-    const struct kube_call_events events = {.on_done = on_done};
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(BODY_MAX);
-    if (body)
-        json_format(body, &text);
-    struct kube_request request = {.method = method,
-                                   .path = path,
-                                   .content_type = strcmp(method, "PATCH") == 0
-                                                       ? "application/merge-patch+json"
-                                                       : "application/json",
-                                   .body = body ? text.data : NULL,
-                                   .body_len = text.len,
-                                   .deadline_ms = CALL_MS};
-    t->call = kube_call_start(t->broker->o.client, &request, &events, t);
-}
-
-void task_wait(struct broker_task *t, uint32_t retry_after_s, void (*go_on)(void *data))
-{
-    uint32_t pause = PAUSE_MS << (t->tries < 5 ? t->tries : 5);
-    t->tries++;
-    pause = pause > PAUSE_MAX_MS ? PAUSE_MAX_MS : pause;
-    t->timer.cb = go_on;
-    t->timer.data = t;
-    /* A server that is busy tells every order the same time, and would refuse them together again
-     * if all of them kept to it: so each comes a while of its own later, which grows. */
-    loop_timer_start(&t->timer, 1000ull * retry_after_s + pause / 2 + random_below(pause / 2 + 1));
 }
 
 /* --- list: what the watch knows, and namespaces whose pod was never made or is gone */

@@ -33,29 +33,18 @@ static void claim_fail(struct broker_task *t, enum error_code code, const char *
     task_finish(t, &err);
 }
 
-static void pod_path(const struct broker_task *t, struct strbuf *path)
-{
-    char pod[KUBE_PLACE_SIZE];
-    kube_manifest_collection(KUBE_OBJECT_POD, t->broker->o.ceiling, &t->order, path);
-    strbuf_printf(path, "/%s", kube_layout_pod(t->broker->o.ceiling, t->order.id, pod));
-}
-
 static void on_claimed(void *data, const struct kube_answer *answer)
 {
     struct broker_task *t = data;
     const struct kube_result *r = &answer->result;
     t->call = NULL;
-    bool again =
-        r->outcome == KUBE_BUSY || r->outcome == KUBE_FAILED || kube_is_unknown(r->outcome);
     if (r->outcome == KUBE_DONE)
         task_finish(t, NULL);
     else if (r->outcome == KUBE_CONFLICT && !task_is_late(t))
         claim_look(t);
     else if (r->outcome == KUBE_CONFLICT) /* whose it is, is not known */
         claim_fail(t, ERROR_TIMEOUT, "was written to by others all the time");
-    else if (again && !task_is_late(t))
-        task_wait(t, r->retry_after_s, claim_look);
-    else
+    else if (!task_repeats(t, r, claim_look))
         task_fail(t, r, "claim its pod");
 }
 
@@ -69,7 +58,7 @@ static void claim_write(struct broker_task *t, const char *uid, const char *vers
                   KUBE_LABEL_ALLOCATED, "true", "annotations", KUBE_ANNOTATION_EVICT, "false",
                   KUBE_ANNOTATION_OWNER, t->order.owner, KUBE_ANNOTATION_SPEC,
                   json_string_from_bytes(t->order.spec, strlen(t->order.spec), &lossy));
-    pod_path(t, &path);
+    task_object_path(t, KUBE_OBJECT_POD, &path);
     task_call(t, "PATCH", path.data, body, on_claimed);
 }
 
@@ -115,13 +104,9 @@ static void on_claim_looked(void *data, const struct kube_answer *answer)
     struct broker_task *t = data;
     const struct kube_result *r = &answer->result;
     t->call = NULL;
-    bool again =
-        r->outcome == KUBE_BUSY || r->outcome == KUBE_FAILED || kube_is_unknown(r->outcome);
     if (r->outcome == KUBE_DONE)
         on_claim_seen(t, answer->object);
-    else if (again && !task_is_late(t))
-        task_wait(t, r->retry_after_s, claim_look);
-    else
+    else if (!task_repeats(t, r, claim_look))
         task_fail(t, r, "look at its pod");
 }
 
@@ -129,7 +114,7 @@ static void claim_look(void *data)
 {
     struct broker_task *t = data;
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
-    pod_path(t, &path);
+    task_object_path(t, KUBE_OBJECT_POD, &path);
     task_call(t, "GET", path.data, NULL, on_claim_looked);
 }
 
@@ -152,11 +137,9 @@ static void on_claim_namespace(void *data, const struct kube_answer *answer)
     const struct kube_ceiling *c = t->broker->o.ceiling;
     const struct kube_result *r = &answer->result;
     t->call = NULL;
-    bool again =
-        r->outcome == KUBE_BUSY || r->outcome == KUBE_FAILED || kube_is_unknown(r->outcome);
-    if (again && !task_is_late(t)) {
-        task_wait(t, r->retry_after_s, claim_look_at_namespace);
-    } else if (r->outcome != KUBE_DONE) {
+    if (task_repeats(t, r, claim_look_at_namespace))
+        return;
+    if (r->outcome != KUBE_DONE) {
         task_fail(t, r, "look at its namespace");
     } else if (!kube_manifest_is_ours(answer->object, c, &t->order) ||
                !kube_manifest_is_of_home(answer->object, c)) {

@@ -23,6 +23,7 @@
 #include "kube/plugin.h"
 #include "loop/loop.h"
 
+#define BODY_MAX           (256u << 10) /* of a request */
 #define HEADERS_MAX        (64u << 10)
 #define ERROR_BODY_MAX     (256u << 10) /* of an answer that is not 2xx */
 #define READ_AGAIN_MS      60000        /* files of the credential */
@@ -691,6 +692,26 @@ struct kube_call *kube_call_start(struct kube_client *c, const struct kube_reque
                      request->silence_ms ? request->silence_ms : request->deadline_ms);
     loop_defer(c->loop, call_start_later, call);
     return call;
+}
+
+struct kube_call *kube_call_json(struct kube_client *c, const char *method, const char *path,
+                                 const json_t *body, uint32_t deadline_ms,
+                                 void (*on_done)(void *data, const struct kube_answer *answer),
+                                 void *data)
+{
+    const struct kube_call_events events = {.on_done = on_done};
+    bool patch = strcmp(method, "PATCH") == 0;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(BODY_MAX);
+    if (body)
+        json_format(body, &text);
+    struct kube_request request = {.method = method,
+                                   .path = path,
+                                   .content_type =
+                                       patch ? "application/merge-patch+json" : "application/json",
+                                   .body = body ? text.data : NULL,
+                                   .body_len = text.len,
+                                   .deadline_ms = deadline_ms};
+    return kube_call_start(c, &request, &events, data);
 }
 
 /* --- a connection */

@@ -69,6 +69,11 @@ struct kube_call;
 /* All that it is given is copied. */
 struct kube_call *kube_call_start(struct kube_client *c, const struct kube_request *request,
                                   const struct kube_call_events *events, void *data);
+/* A request with an object for a body, or NULL for none; that of a PATCH is a merge patch. */
+struct kube_call *kube_call_json(struct kube_client *c, const char *method, const char *path,
+                                 const json_t *body, uint32_t deadline_ms,
+                                 void (*on_done)(void *data, const struct kube_answer *answer),
+                                 void *data);
 /* Nothing is called back any more. NULL is fine. Legal in its own callbacks. */
 void kube_call_cancel(struct kube_call *call);
 

@@ -9,7 +9,6 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "base/strbuf.h"
 #include "kube/client.h"
 #include "loop/loop.h"
 
@@ -19,7 +18,6 @@
 #define CALL_MS      5000
 #define RELEASE_MS   2000
 #define DURATION_MAX 3600 /* seconds, of what another says */
-#define BODY_MAX     4096
 
 struct kube_lease {
     struct kube_lease_options o;
@@ -95,23 +93,11 @@ static void lease_call(struct kube_lease *l, const char *method, const json_t *b
                        uint32_t deadline_ms,
                        void (*on_done)(void *data, const struct kube_answer *answer))
 {
-    const struct kube_call_events events = {.on_done = on_done};
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(BODY_MAX);
     _cleanup_free_ char *path = xasprintf("/apis/coordination.k8s.io/v1/namespaces/%s/leases%s%s",
                                           l->space, strcmp(method, "POST") == 0 ? "" : "/",
                                           strcmp(method, "POST") == 0 ? "" : l->name);
-    if (body)
-        json_format(body, &text);
-    struct kube_request request = {.method = method,
-                                   .path = path,
-                                   .content_type = strcmp(method, "PATCH") == 0
-                                                       ? "application/merge-patch+json"
-                                                       : "application/json",
-                                   .body = body ? text.data : NULL,
-                                   .body_len = text.len,
-                                   .deadline_ms = deadline_ms};
     l->sent_ms = lease_clock_ms();
-    l->call = kube_call_start(l->o.client, &request, &events, l);
+    l->call = kube_call_json(l->o.client, method, path, body, deadline_ms, on_done, l);
 }
 
 static void lease_see(struct kube_lease *l, const json_t *lease)

@@ -34,6 +34,11 @@ bool kube_is_unknown(enum kube_outcome outcome)
     return outcome >= KUBE_UNREACHABLE;
 }
 
+bool kube_may_pass(enum kube_outcome outcome)
+{
+    return outcome == KUBE_BUSY || outcome == KUBE_FAILED || kube_is_unknown(outcome);
+}
+
 /* What a server says goes into logs and errors. */
 static void copy_printable(char *out, size_t size, const char *text)
 {

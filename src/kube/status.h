@@ -53,6 +53,8 @@ struct kube_result {
 const char *kube_outcome_name(enum kube_outcome outcome); /* "not_found" */
 /* Was there no whole answer, so that the request may have been carried out? */
 bool kube_is_unknown(enum kube_outcome outcome);
+/* Is it busy, failing or away, so that the same request may be carried out later? */
+bool kube_may_pass(enum kube_outcome outcome);
 
 /* Fills ret from a whole answer. body may be empty; retry_after_s is of the header of that name, 0
  * where there was none. */
