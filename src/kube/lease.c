@@ -181,7 +181,11 @@ static void on_lease_looked(void *data, const struct kube_answer *answer)
         return;
     }
     lease_see(l, answer->object);
-    if (!*holder || strcmp(holder, l->holder) == 0 || lease_has_run_out(l, spec)) {
+    bool own = strcmp(holder, l->holder) == 0;
+    if (!*holder || own || lease_has_run_out(l, spec)) {
+        /* Another one may have had it between two looks, and what it did has to be found. */
+        if (!own && (*holder || l->renewed_ms))
+            lease_set(l, false, true, "another control plane has had the Lease");
         lease_write(l);
         return;
     }

@@ -21,8 +21,8 @@ struct kube_lease;
 struct kube_lease_options {
     struct kube_client *client; /* borrowed */
     const char *namespace_, *name, *instance, *holder;
-    /* Comes when that is known for the first time, and when it changes. other: another one has it.
-     * why: where it is not held. */
+    /* Comes when that is known for the first time, and when it changes. other: another one has it,
+     * or has had it since it was held here. why: where it is not held. */
     void (*on_change)(void *data, bool other, const char *why);
     void *data;
 };

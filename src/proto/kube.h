@@ -139,7 +139,7 @@ enum kube_reply_kind {
     KUBE_BEGUN,        /* a broker has begun; the orders before are to be sent to it again */
     KUBE_OFFERED,      /* of a probe: phase is an enum kube_offer, message its text */
     KUBE_HELD,         /* of KUBE_HOLD: error 0, or why not; the reason is KUBE_REASON_OTHER where
-                          another control plane has the home */
+                          another control plane has the home, or has had it */
     _KUBE_REPLY_KIND_MAX,
 };
 

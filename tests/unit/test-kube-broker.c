@@ -410,6 +410,20 @@ static size_t count_objects(void)
     return n;
 }
 
+/* The next word about the home. */
+static struct kube_reply await_held(void)
+{
+    struct kube_reply r = {0};
+    int fd = -1;
+    for (;; uv_run(&loop, UV_RUN_ONCE)) {
+        while (take_reply(&r, &fd)) {
+            fd_close(&fd);
+            if (r.kind == KUBE_HELD)
+                return r;
+        }
+    }
+}
+
 /* --- cases */
 
 static void check_create(void)
@@ -440,6 +454,34 @@ static void check_create(void)
     o.tag = ++tag;
     r = send_order(&o);
     ok(r.error == 0, "deleting what is gone is done");
+    reset_cluster();
+}
+
+#define LEASE "/apis/coordination.k8s.io/v1/namespaces/mas-sandbox/leases/one.one"
+
+/* One that another had between two looks was another's. */
+static void check_lease(void)
+{
+    struct kube_order o = {.version = KUBE_VERSION, .op = KUBE_HOLD, .tag = ++tag, .home = "one"};
+    put_object(LEASE, "{\"metadata\":{\"name\":\"one.one\"},\"spec\":{}}");
+    fd_send_msg(sock, &o, sizeof(o), NULL, 0);
+    struct kube_reply r = await_held();
+    ok(r.error == 0 && !r.reason[0], "a Lease that has no holder is taken: %s", r.message);
+    pthread_mutex_lock(&cluster.lock);
+    cluster.patch_conflicts = true;
+    char **body = &cluster.bodies[find_object(LEASE)];
+    free(*body);
+    *body = xstrdup("{\"metadata\":{\"name\":\"one.one\"},\"spec\":{}}");
+    pthread_mutex_unlock(&cluster.lock);
+    r = await_held();
+    ok(r.error && strcmp(r.reason, KUBE_REASON_OTHER) == 0,
+       "that another one had it meanwhile is known although it was given back: %s", r.message);
+    cluster.patch_conflicts = false;
+    r = await_held();
+    ok(r.error == 0, "and then it is held again: %s", r.message);
+    o.home[0] = 0;
+    o.tag = ++tag;
+    ok(send_order(&o).error == 0, "it is given back");
     reset_cluster();
 }
 
@@ -1099,10 +1141,15 @@ int main(int argc, char **argv)
         .ca = xstrdup(server.ca),
         .token = xstrdup("t")};
     struct kube_client *client = kube_client_new(&loop, &a, NULL);
-    struct kube_broker_options options = {
-        .loop = &loop, .client = client, .ceiling = &ceiling, .sock = pair[1], .on_end = on_end};
+    struct kube_broker_options options = {.loop = &loop,
+                                          .client = client,
+                                          .ceiling = &ceiling,
+                                          .holder = "here",
+                                          .sock = pair[1],
+                                          .on_end = on_end};
     struct kube_broker *b = kube_broker_new(&options);
     check_create();
+    check_lease();
     check_others_namespace();
     check_forbidden();
     check_quotas(&ceiling);

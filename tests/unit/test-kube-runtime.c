@@ -350,6 +350,8 @@ static bool listed_twice(void)
 
 #define RECORD "{\"id\":\"sbx-one\",\"owner\":\"\",\"generation\":\"g\"}"
 
+#define RECORD_TWO "{\"id\":\"sbx-two\",\"owner\":\"\",\"generation\":\"g\"}"
+
 static void test_late(void)
 {
     begin(NULL);
@@ -695,6 +697,45 @@ static void test_adopted_members(void)
     end(NULL);
 }
 
+static bool is_member_found(void)
+{
+    return n_members > 0;
+}
+
+/* What another control plane did with them is not known. */
+static void test_home_lost(void)
+{
+    static char record[POOL_RECORD_SIZE];
+    struct spec spec;
+    spec_init(&spec);
+    spec.image = xstrdup("image");
+    pool_spec = &spec;
+    n_members = 0;
+    begin(on_member_found);
+    adopt_member(record);
+    pods[0] =
+        (struct pod){.id = "one", .record = record, .phase = KUBE_POD_RUNNING, .answers = true};
+    pods[1] = (struct pod){.id = "two", .record = RECORD_TWO, .phase = KUBE_POD_RUNNING};
+    struct runtime_instance *own = adopt("sbx-two", (char *)RECORD_TWO);
+    cluster_start(cluster);
+    ok(run_until(is_started) && !n_ends && !n_members, "a pod made ahead is there: %s", end_why);
+    struct kube_reply lost = {.kind = KUBE_HELD, .error = ERROR_UNAVAILABLE};
+    broker_send(&lost, -1);
+    run_round();
+    ok(!n_ends, "while the Lease is not renewed, it is kept");
+    tell_home(true);
+    ok(run_until(all_ended) && n_ends == 1 && n_removed == 1,
+       "once another control plane has the home, it is forgotten, and what has a caller is not");
+    tell_home(false);
+    ok(run_until(is_member_found) && n_members == 1, "when the home is back, it is found anew");
+    run_round();
+    ok(!pods[0].n_deletes, "and was never deleted");
+    n_ends = 0;
+    end(own);
+    pool_spec = NULL;
+    spec_done(&spec);
+}
+
 static void test_member_ends(void)
 {
     struct error err = {0};
@@ -726,6 +767,49 @@ static void test_marks_fail(void)
     ok(uv_backend_timeout(&loop) > 5000, "where that is refused, it is not tried again at once: %d",
        uv_backend_timeout(&loop));
     end(in);
+}
+
+/* --- a pod that has a sandbox, and says that it is still the pool's */
+
+static bool claimed_twice(void)
+{
+    return n_ends || pods[0].n_claims >= 2;
+}
+
+static void begin_unclaimed(enum error_code claim_error)
+{
+    static char record[POOL_RECORD_SIZE];
+    struct spec spec;
+    spec_init(&spec);
+    begin(NULL);
+    pool_record_format(cluster_options(cluster), &spec, record);
+    spec_done(&spec);
+    pods[0] = (struct pod){.id = "one",
+                           .record = record,
+                           .phase = KUBE_POD_RUNNING,
+                           .claim_error = claim_error,
+                           .answers = true};
+}
+
+static void test_unclaimed(void)
+{
+    begin_unclaimed(ERROR_UNAVAILABLE);
+    struct runtime_instance *in = adopt("sbx-one", (char *)RECORD);
+    cluster_start(cluster);
+    ok(run_until(claimed_twice) && !n_ends && !pods[0].n_connects,
+       "no command runs in a pod that says it is the pool's before its claim is written");
+    pods[0].claim_error = ERROR_NONE;
+    ok(run_until(is_started) && !n_ends && pods[0].n_connects, "and then they do: %s", end_why);
+    end(in);
+
+    begin_unclaimed(ERROR_CONFLICT);
+    adopt("sbx-one", (char *)RECORD);
+    cluster_start(cluster);
+    ok(run_until(all_ended) && !pods[0].n_connects, "one that has another caller is not touched");
+    tell("one", KUBE_POD_RUNNING);
+    run_round();
+    ok(!pods[0].n_deletes, "nor deleted");
+    end(NULL);
 }
 
 /* --- a pod that has the name of another */
@@ -763,8 +847,10 @@ int main(void)
     test_members();
     test_claims();
     test_adopted_members();
+    test_home_lost();
     test_member_ends();
     test_marks_fail();
+    test_unclaimed();
     test_another_ones();
     test_creates_wait();
     uv_close((uv_handle_t *)&patience, NULL);

@@ -201,12 +201,21 @@ static void on_listed_one(struct cluster *c, const struct kube_reply *r)
         discard_stranger(c, r);
 }
 
-/* Holders may come and go while they are called. That a list does not have what was made after it
- * began says nothing. */
+/* Holders may come and go while they are called. */
+static void tell_each(struct cluster *c, const struct kube_reply *all, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct holder *h = map_find(c->holders, all[i].id);
+        if (h)
+            h->fn(h->data, &all[i]);
+    }
+}
+
+/* That a list does not have what was made after it began says nothing. */
 static void tell_listed(struct cluster *c, uint64_t tag)
 {
     size_t n = map_count(c->holders), cursor = 0, i = 0;
-    struct kube_reply *all = xcalloc(n + 1, sizeof(*all));
+    _cleanup_free_ struct kube_reply *all = xcalloc(n + 1, sizeof(*all));
     for (struct holder *h; i < n && (h = map_next(c->holders, &cursor));) {
         if (h->since > tag)
             continue;
@@ -216,12 +225,18 @@ static void tell_listed(struct cluster *c, uint64_t tag)
         h->listed = (struct kube_reply){0};
         i++;
     }
-    for (size_t k = 0; k < i; k++) {
-        struct holder *h = map_find(c->holders, all[k].id);
-        if (h)
-            h->fn(h->data, &all[k]);
+    tell_each(c, all, i);
+}
+
+static void tell_home_lost(struct cluster *c, const struct kube_reply *held)
+{
+    size_t n = map_count(c->holders), cursor = 0, i = 0;
+    _cleanup_free_ struct kube_reply *all = xcalloc(n + 1, sizeof(*all));
+    for (struct holder *h; i < n && (h = map_next(c->holders, &cursor)); i++) {
+        all[i] = *held;
+        memcpy(all[i].id, h->id, sizeof(all[i].id));
     }
-    free(all);
+    tell_each(c, all, i);
 }
 
 static void cluster_set_rebuilt(struct cluster *c)
@@ -410,8 +425,10 @@ static void on_held(struct cluster *c, const struct kube_reply *r)
     c->listed &= held;
     bool begins = held && !c->held;
     c->held = held;
-    if (other)
+    if (other) {
         drop_outdated(c);
+        tell_home_lost(c, r);
+    }
     if (begins)
         cluster_list(c);
 }

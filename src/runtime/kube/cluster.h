@@ -73,8 +73,9 @@ void cluster_ask(struct cluster *c, enum kube_op op, const char *id, cluster_rep
                  void *data);
 
 /* Every change of the pod of this sandbox, by KUBE_TOLD; and by KUBE_LISTED, after each list of all
- * sandboxes, what is known of it: KUBE_POD_NONE where nothing is. One holder per id: a later one
- * takes the place of the one before. */
+ * sandboxes, what is known of it: KUBE_POD_NONE where nothing is; and by KUBE_HELD, that the home
+ * is another control plane's, or was. One holder per id: a later one takes the place of the one
+ * before. */
 typedef void (*cluster_told_fn)(void *data, const struct kube_reply *told);
 void cluster_hold(struct cluster *c, const char *id, cluster_told_fn fn, void *data);
 void cluster_let_go(struct cluster *c, const char *id, const void *data);

@@ -8,6 +8,7 @@
  *   POD_READING     of the same: its pod's own word that it is this sandbox's
  *   POD_TAKING      of the same: its next generation, which is written to its pod before its runner
  *                   hears of it
+ *   POD_CLAIMING    of one that has a sandbox and still says that it is the pool's: its claim
  *   POD_CONNECTING  a connection to the runner, which is tried again until the start is late; of an
  *                   adopted one, for as long as its pod is there
  *   POD_LOOKING     the runner's account of its walls; then a connection for good (POD_CONNECTING)
@@ -44,6 +45,7 @@ enum pod_step {
     POD_FINDING,
     POD_READING,
     POD_TAKING,
+    POD_CLAIMING,
     POD_CONNECTING,
     POD_LOOKING,
     POD_RUNNING,
@@ -66,6 +68,7 @@ struct runtime_instance {
     bool asked;    /* a connection is being made */
     bool adopted;
     bool taken;        /* its pod has its generation */
+    bool unclaimed;    /* its pod says that it has no caller, and has one by its row */
     bool overdue;      /* an adopted one is not there in time, and is waited for */
     char problem[160]; /* what its start met last; "": nothing */
     unsigned proof_tries, witness_tries;
@@ -140,9 +143,16 @@ int pod_claim(struct runtime_instance *in, void (*cb)(void *data, const struct e
  * hears of nothing else any more. */
 void pod_lose_claim(struct runtime_instance *in, const struct error *err);
 void pod_send_claim(struct runtime_instance *in);
+/* The claim of one that is unclaimed; then it is connected to. */
+void pod_claim_own(void *data);
 
 /* pod-adopt.c */
 void pod_read(void *data);
+/* One that another control plane has, or that is another sandbox's, is left as it is: this one must
+ * not even delete it. */
+void pod_leave(struct runtime_instance *in, const char *why);
+/* Its pod is this control plane's: on it goes. */
+void pod_go_on(struct runtime_instance *in);
 
 /* pod-told.c */
 void pod_on_told(void *data, const struct kube_reply *told);

@@ -16,9 +16,7 @@
 
 static void pod_take(void *data);
 
-/* One that another control plane has, or that is another sandbox's, is left as it is: this one must
- * not even delete it. */
-static void pod_leave(struct runtime_instance *in, const char *why)
+void pod_leave(struct runtime_instance *in, const char *why)
 {
     cluster_leave_pod(in->cluster, in->id, why);
     error_set(&in->failure, ERROR_CONFLICT, 0, "%s", why);
@@ -30,6 +28,11 @@ static void pod_leave(struct runtime_instance *in, const char *why)
 static bool member_is_same(const json_t *a, const json_t *b, const char *name)
 {
     return strcmp(json_member_text(a, name), json_member_text(b, name)) == 0;
+}
+
+static bool text_is_pools(const struct strbuf *text)
+{
+    return text->len && pool_is_record(text->data, text->len);
 }
 
 /* Names are used again, so the id alone does not say whether a pod is this sandbox's: an older copy
@@ -44,7 +47,7 @@ static bool record_is_own(const struct runtime_instance *in, const struct strbuf
         return text->len == strlen(in->pool_record) &&
                memcmp(text->data, in->pool_record, text->len) == 0;
     if ((text->len == helper && memcmp(text->data, POD_HELPER_RECORD, helper) == 0) ||
-        (text->len && pool_is_record(text->data, text->len)))
+        text_is_pools(text))
         return true;
     in->events->describe(in->data, &r);
     _cleanup_free_ char *own_text = r.text;
@@ -71,6 +74,7 @@ static void on_pod_read(void *data, const struct kube_reply *reply, int fd)
     else if (stream < 0 || rebuild_read_text(stream, &text) < 0 || !record_is_own(in, &text))
         pod_leave(in, "the pod with its name is another sandbox's");
     else {
+        in->unclaimed = !in->ahead && text_is_pools(&text);
         in->step = POD_TAKING;
         pod_take(in);
     }
@@ -82,6 +86,12 @@ void pod_read(void *data)
     cluster_ask(in->cluster, KUBE_READ, in->id, on_pod_read, weak_ref(&in->weak, in));
 }
 
+void pod_go_on(struct runtime_instance *in)
+{
+    in->step = in->told.phase == KUBE_POD_RUNNING ? POD_CONNECTING : POD_STARTING;
+    pod_connect(in);
+}
+
 static void on_pod_taken(void *data, const struct kube_reply *reply, int fd)
 {
     struct runtime_instance *in = weak_unref(data);
@@ -91,8 +101,11 @@ static void on_pod_taken(void *data, const struct kube_reply *reply, int fd)
     if (!reply->error) {
         in->generation = reply->generation;
         in->taken = true;
-        in->step = in->told.phase == KUBE_POD_RUNNING ? POD_CONNECTING : POD_STARTING;
-        pod_connect(in);
+        in->step = POD_CLAIMING;
+        if (in->unclaimed)
+            pod_claim_own(in);
+        else
+            pod_go_on(in);
     } else if (reply->error == ERROR_CONFLICT) {
         pod_leave(in, reply->message);
     } else {

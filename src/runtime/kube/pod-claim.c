@@ -54,24 +54,65 @@ void pod_send_claim(struct runtime_instance *in)
     cluster_send(in->cluster, order, on_pod_claimed, weak_ref(&in->weak, in));
 }
 
-/* A mark that is under way would put what it says over the claim. */
-int pod_claim(struct runtime_instance *in, void (*cb)(void *data, const struct error *err),
-              void *data, struct error *err)
+static struct kube_order *claim_new(struct runtime_instance *in, struct error *err)
 {
     _cleanup_free_ struct kube_order *order = new0(struct kube_order);
     if (pod_record_fill(order, in->events, in->data, "", err) < 0)
-        return -1;
+        return NULL;
     order->op = KUBE_CLAIM;
     order->generation = in->generation;
     order->state = KUBE_STATE_SAME;
     order->last_exec_s = 0;
     snprintf(order->id, sizeof(order->id), "%s", in->id);
     pod_record_sum(order, in->written);
+    return steal_ptr(order);
+}
+
+/* A mark that is under way would put what it says over the claim. */
+int pod_claim(struct runtime_instance *in, void (*cb)(void *data, const struct error *err),
+              void *data, struct error *err)
+{
+    struct kube_order *order = claim_new(in, err);
+    if (!order)
+        return -1;
     loop_timer_stop(&in->mark);
     in->on_claimed = cb;
     in->claim_data = data;
-    in->claim = steal_ptr(order);
+    in->claim = order;
     if (!in->marking)
         pod_send_claim(in);
     return 0;
+}
+
+/* --- one that an earlier control plane gave to a caller, and died before its pod said so */
+
+static void on_own_claimed(void *data, const struct kube_reply *reply, int fd)
+{
+    struct runtime_instance *in = weak_unref(data);
+    fd_close(&fd);
+    if (!in || in->step != POD_CLAIMING)
+        return;
+    if (!reply->error) {
+        in->unclaimed = false;
+        pod_go_on(in);
+    } else if (reply->error == ERROR_CONFLICT) {
+        pod_leave(in, reply->message);
+    } else {
+        pod_wait_then(in, pod_note_problem(in, reply->message), pod_claim_own);
+    }
+}
+
+/* No command runs before its pod says whose it is: a control plane that has lost its disk would
+ * give the pod to another caller, with all that the first one left in it. */
+void pod_claim_own(void *data)
+{
+    struct runtime_instance *in = data;
+    struct error err = {0};
+    if (in->step != POD_CLAIMING)
+        return;
+    _cleanup_free_ struct kube_order *order = claim_new(in, &err);
+    if (order)
+        cluster_send(in->cluster, order, on_own_claimed, weak_ref(&in->weak, in));
+    else
+        pod_fail_start(in, err.code, err.message);
 }

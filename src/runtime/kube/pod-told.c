@@ -71,6 +71,20 @@ static void on_pod_missed(void *data, const struct kube_reply *reply, int fd)
     on_pod_end(in);
 }
 
+/* One that was made ahead is the other control plane's by then, or not any more: it is found anew
+ * once the home is this one's again. Of a claim, or a create, that is under way, the broker says
+ * what became of it. */
+static void on_home_lost(struct runtime_instance *in)
+{
+    static const char why[] = "another control plane has the home that it was made ahead for";
+    if (!in->ahead || in->on_claimed || in->step == POD_MAKING || in->step == POD_DELETING)
+        return;
+    error_set(&in->failure, ERROR_CONFLICT, 0, "%s", why);
+    in->events->on_removed(in->data, true);
+    pod_tell_end(in, &(struct runtime_end){.why = why});
+    instance_free(in);
+}
+
 /* A pod that is being deleted may still end with a reason, and has no other end than that. No
  * caller is given one that was made ahead. */
 void pod_on_told(void *data, const struct kube_reply *told)
@@ -78,6 +92,10 @@ void pod_on_told(void *data, const struct kube_reply *told)
     struct runtime_instance *in = data;
     bool listed = told->kind == KUBE_LISTED;
     char why[480];
+    if (told->kind == KUBE_HELD) {
+        on_home_lost(in);
+        return;
+    }
     if (in->step == POD_DELETING || (in->uid[0] && told->uid[0] && strcmp(in->uid, told->uid)))
         return; /* of another pod: an earlier sandbox may have had the id */
     if (in->step == POD_MAKING) {
