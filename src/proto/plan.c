@@ -192,8 +192,6 @@ static int create_check(const struct plan *p, char *why, unsigned size)
     if (p->flags & PLAN_VM && (p->flags & (PLAN_PROCESS | PLAN_LANDLOCK) || p->backend))
         return plan_refuse(why, size,
                            "a virtual machine has no OCI runtime and no walls of another kind");
-    if (p->flags & PLAN_VM && p->flags & PLAN_AUTHORITY && p->image[0])
-        return plan_refuse(why, size, "a virtual machine with an image cannot be intercepted");
     if (p->snapshot[0] && (!(p->flags & PLAN_VM) || p->n_mounts))
         return plan_refuse(why, size, "only a virtual machine without mounts can be a copy");
     if (!(p->flags & PLAN_ADDRESSES) && p->n_ranges)

@@ -8,7 +8,9 @@ import signal
 import socket
 import ssl
 import struct
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -111,6 +113,40 @@ if cases.RUNTIME == "microvm":
         check(a.status == 400 and "interceptor" in a.json["error"]["message"], a)
         plain = net.sandbox({"allow": [{"host": "allowed.test"}]})
         check("CERTIFICATE_VERIFY_FAILED" in net.python(ask, box=plain)["stderr"], "and another machine does not trust it")
+
+    @test("an image of a machine keeps its own authorities and trusts the interceptor, booted and as a copy; one without any is refused by name")
+    def test_images_of_machines():
+        def upload(name, fill, text=None):
+            """As a tar: a machine's image is a disk, which the daemon makes of it."""
+            with tempfile.TemporaryDirectory() as top:
+                root = os.path.join(top, "root")
+                os.mkdir(root, 0o755)
+                fill(root)
+                if text:
+                    images.write(root, AUTHORITIES[1:], text)
+                subprocess.run(["tar", "-C", root, "--owner=0", "--group=0", "-cf", root + ".tar", "."], check=True)
+                with open(root + ".tar", "rb") as f:
+                    a = net.daemon.request("PUT", f"/v1/images/tar?name={name}", f.read(), timeout=300)
+            check(a.status in (200, 201), a)
+
+        ask = "import urllib.request; print(urllib.request.urlopen('https://allowed.test/tell',timeout=60).read().decode(), end='')"
+        own = "# of the image\n"
+        upload("trusting", images.host_like, own)
+        for origin in ("booted", "restored"):
+            with net.sandbox(NETWORK, image="trusting") as box:
+                equal(box.created["effective"]["machine"], origin)
+                text = net.run("cat", AUTHORITIES, box=box)["stdout"]
+                check(text.startswith(own) and text.count("BEGIN CERTIFICATE") == 1, text)
+                equal(net.run("sh", "-c", "cat $SSL_CERT_FILE", box=box)["stdout"], text)
+                a = net.python(ask, box=box)
+                equal((a["exit_code"], a["stdout"]), (0, WITH), a)
+                a = net.run("sh", "-c", f"env; grep -r {SECRET[:12]} /etc /tmp /workspace; echo x >> {AUTHORITIES}", box=box)
+                check(SECRET not in a["stdout"] and "Permission denied" in a["stderr"], a)
+        with net.sandbox({"allow": [{"host": "allowed.test"}]}, image="trusting") as box:
+            equal(net.run("cat", AUTHORITIES, box=box)["stdout"], own, "of a machine without an interceptor")
+        upload("bare", images.small)
+        a = net.daemon.post("/v1/sandboxes", {"image": "bare", "network": NETWORK})
+        check(a.status >= 400 and "certificate authorities" in a.json["error"]["message"], a)
     main()
     sys.exit()
 

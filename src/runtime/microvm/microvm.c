@@ -30,10 +30,6 @@ static int microvm_check(const struct runtime_ops *ops, const struct runtime_hos
     if (spec->tool_net)
         return error_set(err, ERROR_UNSUPPORTED, 0,
                          "runtime 'microvm' has no way to the gateway yet");
-    if (spec->intercept && spec->image)
-        return error_unsupported(err, "intercept",
-                                 "machines of runtime 'microvm' with an image cannot be "
-                                 "intercepted: those of the host's programs can");
     return 0;
 }
 
