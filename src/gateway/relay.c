@@ -116,6 +116,16 @@ int relay_fill(struct relay *r, int from)
     return (int)n;
 }
 
+void relay_lose_sink(struct relay *r)
+{
+    if (r->shut)
+        return;
+    /* What is buffered has nowhere to go. */
+    r->sink_gone = true;
+    r->len = 0;
+    r->eof = r->shut = true;
+}
+
 static ssize_t drain(struct relay *r, int to)
 {
     if (!relay_wants_write(r))
@@ -124,12 +134,10 @@ static ssize_t drain(struct relay *r, int to)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (n < 0) {
-        /* The sink is gone: what is buffered has nowhere to go. A socket's error is given out once:
-         * what reads from the same socket gets an ordinary end after this. */
-        r->sink_gone = true;
+        /* A socket's error is given out once: what reads from the same socket gets an ordinary end
+         * after this. */
         r->sink_broke = errno != EPIPE;
-        r->len = 0;
-        r->eof = r->shut = true;
+        relay_lose_sink(r);
         return 0;
     }
     r->start += (size_t)n;

@@ -35,6 +35,8 @@ void relay_pump(struct relay *r, int from, int to);
 void relay_drain(struct relay *r, int to);
 /* The source has ended and nothing is buffered: the sink is shut, unless that end is a cut. */
 void relay_pass_end(struct relay *r, int to);
+/* The sink is known to be gone, although nothing was to be written to it. */
+void relay_lose_sink(struct relay *r);
 /* Appends bytes that did not come from the source: false when they do not fit. */
 bool relay_put(struct relay *r, const void *data, size_t len);
 /* One read from the source. Bytes read, 0 when there are none now or no room, -errno on failure;

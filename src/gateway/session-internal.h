@@ -39,7 +39,7 @@ enum session_state {
     SESSION_CONNECT, /* a connect to addresses[current] is under way */
     SESSION_RELAY,
     SESSION_REFUSE, /* the last answer is in down, or sent; waits for it to be read */
-    SESSION_RESET,  /* the server's side was cut: waits until the client has got all that came */
+    SESSION_RESET,  /* one side was cut or has gone: waits until the other has got all that came */
 };
 
 struct session {
@@ -58,6 +58,7 @@ struct session {
     bool tls;            /* it has asked for a document of an https:// URL */
     bool tunnel;         /* it has asked for bytes in both directions, and not for a document */
     uint8_t socks_reply; /* enum socks_reply for a request that cannot be read */
+    bool hung_up; /* the client is gone, so that nothing more is to be learnt from its socket */
     bool unnamed; /* what it sends first is held back until it is known whether that is TLS */
     struct target target;
     bool overrides;               /* see struct rule_request */
@@ -85,6 +86,9 @@ void session_end_done(struct session *s);
 /* The same for a connection whose server's side was cut: its client gets an error, once it has got
  * what came before that. */
 void session_end_cut(struct session *s);
+/* The same for one whose client has gone without its answer: the server gets an error, once it has
+ * got what the client had sent. */
+void session_end_gone(struct session *s);
 void session_close_remote(struct session *s);
 void session_set_timer(struct session *s, uint64_t ms);
 /* Before its descriptor is closed, of which another process may have a copy. */

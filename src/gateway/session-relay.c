@@ -85,11 +85,17 @@ static void session_relay(struct session *s, bool up, bool down)
         s->down.cut = true;
     if (down)
         relay_pump(&s->down, s->remote_fd, s->client_fd);
+    /* The error of a client that has gone was given out to the answer: what it had sent goes on to
+     * the server, but the end behind that is no ordinary one. */
+    if (s->down.sink_gone && !s->up.shut)
+        s->up.cut = true;
     pass_end_of_tls(s);
     session_set_timer(s, s->gateway->idle_timeout_ms);
     if (s->down.cut && relay_finished(&s->down))
         session_end_cut(s);
-    else if (s->up.cut)
+    else if (s->down.sink_gone && relay_finished(&s->up))
+        session_end_gone(s);
+    else if (s->up.cut && !s->down.sink_gone)
         session_end_connected(s, "reset");
     else if (relay_finished(&s->up) && relay_finished(&s->down))
         session_end_done(s);
@@ -102,8 +108,13 @@ static void session_relay(struct session *s, bool up, bool down)
 
 void session_on_client(struct epoll_watch *client, uint32_t ready)
 {
-    session_relay(container_of(client, struct session, client), ready & (EPOLLIN | RELAY_BROKEN),
-                  ready & (EPOLLOUT | RELAY_BROKEN));
+    struct session *s = container_of(client, struct session, client);
+    /* One that has sent its end is not read any more, and neither is its error. A hang-up alone
+     * is an ordinary end of a Unix socket, whose server may still take what was sent. */
+    if (ready & EPOLLERR && s->up.eof)
+        relay_lose_sink(&s->down);
+    s->hung_up = s->hung_up || ready & EPOLLHUP;
+    session_relay(s, ready & (EPOLLIN | RELAY_BROKEN), ready & (EPOLLOUT | RELAY_BROKEN));
 }
 
 void session_on_remote(struct epoll_watch *remote, uint32_t ready)

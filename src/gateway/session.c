@@ -14,8 +14,8 @@
 #include "gateway/proxy-head.h"
 #include "gateway/socks.h"
 
-/* How often, and for how long, it is looked whether the client of a cut connection has got what
- * came before. */
+/* How often, and for how long, it is looked whether the side that is left of a cut connection has
+ * got what came before. */
 #define DRAIN_LOOK_MS 20
 #define DRAIN_MAX_MS  5000
 
@@ -73,8 +73,11 @@ static void tell_end(struct session *s, const char *why)
     session_report_end(s, why);
 }
 
-static void session_reset_client(struct session *s)
+/* Both sides, of which one may be closed already. */
+static void session_reset(struct session *s)
 {
+    session_unwatch(s, &s->remote);
+    client_socket_reset(&s->remote_fd);
     session_unwatch(s, &s->client);
     client_socket_reset(&s->client_fd);
     session_free(s);
@@ -88,9 +91,7 @@ void session_end_connected(struct session *s, const char *why)
         session_free(s);
         return;
     }
-    session_unwatch(s, &s->remote);
-    client_socket_reset(&s->remote_fd);
-    session_reset_client(s);
+    session_reset(s);
 }
 
 void session_set_timer(struct session *s, uint64_t ms)
@@ -101,20 +102,28 @@ void session_set_timer(struct session *s, uint64_t ms)
 /* A reset drops what has not arrived, and there is no event for the moment when all has. */
 static void reset_when_drained(struct session *s)
 {
-    if (!client_socket_is_drained(s->client_fd) && clock_mono_ms() < s->reset_deadline_ms) {
+    int left_fd = s->client_fd >= 0 ? s->client_fd : s->remote_fd;
+    if (!client_socket_is_drained(left_fd) && clock_mono_ms() < s->reset_deadline_ms) {
         session_set_timer(s, DRAIN_LOOK_MS);
         return;
     }
-    session_reset_client(s);
+    session_reset(s);
 }
 
-/* The control plane hears its last of it, and the server's side is closed. */
-static void end_remote(struct session *s, const char *why)
+static void begin_reset(struct session *s)
+{
+    s->state = SESSION_RESET;
+    s->reset_deadline_ms = clock_mono_ms() + DRAIN_MAX_MS;
+    session_update_watches(s);
+    reset_when_drained(s);
+}
+
+/* The control plane hears its last of it. */
+static void end_report(struct session *s, const char *why)
 {
     tell_end(s, why);
     session_unwatch(s, &s->report);
     fd_close(&s->report_fd);
-    session_close_remote(s);
 }
 
 void session_end_done(struct session *s)
@@ -123,18 +132,25 @@ void session_end_done(struct session *s)
         session_end_connected(s, "done");
         return;
     }
-    end_remote(s, "done");
+    end_report(s, "done");
+    session_close_remote(s);
     s->up.eof = s->up.shut = false; /* the server has ended, and not the client */
     session_let_read(s);
 }
 
 void session_end_cut(struct session *s)
 {
-    end_remote(s, "cut");
-    s->state = SESSION_RESET;
-    s->reset_deadline_ms = clock_mono_ms() + DRAIN_MAX_MS;
-    session_update_watches(s);
-    reset_when_drained(s);
+    end_report(s, "cut");
+    session_close_remote(s);
+    begin_reset(s);
+}
+
+void session_end_gone(struct session *s)
+{
+    end_report(s, "gone");
+    session_unwatch(s, &s->client);
+    client_socket_close(&s->client_fd);
+    begin_reset(s);
 }
 
 static void on_timeout(struct epoll_timer *timer)
@@ -164,12 +180,29 @@ static void on_timeout(struct epoll_timer *timer)
 
 /* What cannot be waited for any more is not waited for in vain: the session ends as one that takes
  * too long. */
+static void watch_events(struct session *s, struct epoll_watch *w, uint32_t events,
+                         void (*on_ready)(struct epoll_watch *w, uint32_t ready))
+{
+    w->on_ready = on_ready;
+    if (epoll_watch_set(&s->gateway->loop, w, events) < 0)
+        session_set_timer(s, 0);
+}
+
 static void watch(struct session *s, struct epoll_watch *w, bool in, bool out,
                   void (*on_ready)(struct epoll_watch *w, uint32_t ready))
 {
-    w->on_ready = on_ready;
-    if (epoll_watch_set(&s->gateway->loop, w, (in ? EPOLLIN : 0) | (out ? EPOLLOUT : 0)) < 0)
-        session_set_timer(s, 0);
+    watch_events(s, w, (in ? EPOLLIN : 0) | (out ? EPOLLOUT : 0), on_ready);
+}
+
+/* A client that sends no more and waits for its answer may go away: EPOLLPRI never comes, but the
+ * end of a socket does with any event. */
+static void watch_client(struct session *s)
+{
+    bool waits = s->up.eof && !s->hung_up && !relay_finished(&s->down);
+    watch_events(s, &s->client,
+                 (relay_wants_read(&s->up) ? EPOLLIN : 0) |
+                     (relay_wants_write(&s->down) ? EPOLLOUT : 0) | (waits ? EPOLLPRI : 0),
+                 session_on_client);
 }
 
 void session_update_watches(struct session *s)
@@ -179,16 +212,18 @@ void session_update_watches(struct session *s)
         watch(s, &s->client, true, false, s->proxy ? session_on_proxy : session_on_line);
         break;
     case SESSION_RESOLVE:
+        watch(s, &s->client, false, false, NULL);
+        break;
     case SESSION_RESET:
         watch(s, &s->client, false, false, NULL);
+        watch(s, &s->remote, false, false, NULL);
         break;
     case SESSION_CONNECT:
         watch(s, &s->client, false, false, NULL);
         watch(s, &s->remote, false, true, session_on_connected);
         break;
     case SESSION_RELAY:
-        watch(s, &s->client, relay_wants_read(&s->up), relay_wants_write(&s->down),
-              session_on_client);
+        watch_client(s);
         watch(s, &s->remote, relay_wants_read(&s->down), relay_wants_write(&s->up) && !s->unnamed,
               session_on_remote);
         break;

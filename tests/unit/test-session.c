@@ -128,6 +128,86 @@ static void test_reset_during_upload(void)
     wait_for_none();
 }
 
+static bool await_events(int fd, short events)
+{
+    struct pollfd p = {.fd = fd, .events = events};
+    return poll(&p, 1, PATIENCE_MS) == 1;
+}
+
+static void let_loop_rest(void)
+{
+    struct pollfd p = {.fd = g.loop.epoll_fd, .events = POLLIN};
+    while (poll(&p, 1, 200) == 1)
+        epoll_loop_once(&g.loop, 0);
+}
+
+/* The socket's one error goes to the direction that writes here, too: the loop finds the answer's
+ * bytes before it finds the client gone. */
+static void test_reset_during_download(void)
+{
+    struct linger at_once = {.l_onoff = 1};
+    char text[64];
+    int client[2];
+    tcp_pair(client);
+    int server = open_tunnel(client);
+    send(client[0], "GET", 3, MSG_NOSIGNAL);
+    let_loop_rest();
+    send(server, "half an ans", 11, MSG_NOSIGNAL);
+    ok(await_events(g.loop.epoll_fd, POLLIN), "half of an answer");
+    send(client[0], "more", 4, MSG_NOSIGNAL);
+    setsockopt(client[0], SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    close(client[0]);
+    ok(await_events(client[1], 0), "a client that is gone");
+    int r = read_to_end(server, text, sizeof(text));
+    ok(r == -ECONNRESET && strcmp(text, "GETmore") == 0,
+       "a client's reset during a download is one for the server: %d after '%s'", r, text);
+    close(server);
+    wait_for_none();
+}
+
+/* The server has had the end of what the client sends, and has nothing to say yet. */
+static void test_reset_after_request(void)
+{
+    struct linger at_once = {.l_onoff = 1};
+    char text[64];
+    int client[2];
+    tcp_pair(client);
+    int server = open_tunnel(client);
+    send(client[0], "GET", 3, MSG_NOSIGNAL);
+    shutdown(client[0], SHUT_WR);
+    int r = read_to_end(server, text, sizeof(text));
+    ok(r == 0 && strcmp(text, "GET") == 0, "a client that sends no more: %d '%s'", r, text);
+    struct pollfd loop = {.fd = g.loop.epoll_fd, .events = POLLIN};
+    ok(poll(&loop, 1, 0) == 0, "and waits keeps the loop quiet");
+    setsockopt(client[0], SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    close(client[0]);
+    wait_for_none();
+    ok(await_events(server, 0) && send(server, "!", 1, MSG_NOSIGNAL) < 0,
+       "its server learns that it has gone");
+    close(server);
+}
+
+/* As connections that come in frames end: the whole socket is closed when the client has sent all.
+ */
+static void test_end_of_unix_client(void)
+{
+    char text[64];
+    int client[2];
+    unix_pair(client);
+    int server = open_tunnel(client);
+    send(client[0], "PUT", 3, MSG_NOSIGNAL);
+    close(client[0]);
+    int r = read_to_end(server, text, sizeof(text));
+    ok(r == 0 && strcmp(text, "PUT") == 0, "an ordinary end stays one: %d after '%s'", r, text);
+    let_loop_rest();
+    int error = 0;
+    socklen_t size = sizeof(error);
+    getsockopt(server, SOL_SOCKET, SO_ERROR, &error, &size);
+    ok(error == 0, "and is not followed by a reset: %s", strerror(error));
+    close(server);
+    wait_for_none();
+}
+
 static void test_early_answer(void)
 {
     static char block[65536];
@@ -222,6 +302,9 @@ int main(void)
     listen_fd = listen_tcp(&a);
     port = ntohs(a.sin_port);
     test_reset_during_upload();
+    test_reset_during_download();
+    test_reset_after_request();
+    test_end_of_unix_client();
     test_early_answer();
     test_refused_client_that_ended();
     test_tls_that_cannot_start();
