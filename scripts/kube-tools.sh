@@ -34,6 +34,14 @@ flock -n 9 || { echo "kube-tools: another run is at it, and holds $root/lock" >&
 work=$root/work-$sum
 mkdir -p "$work/apt/lists/partial" "$work/apt/cache" "$work/module"
 
+# The programs that one file is, by the name that it is started by. What finds `node` finds these, too.
+node_link() {
+    local name
+    for name in kube-controller-manager kube-scheduler kubelet kube-proxy; do
+        ln -sfn node "$tools/$name"
+    done
+}
+
 # Puts a finished program at its place, with its sum beside it.
 program_publish() {
     local file=$1 name=$2
@@ -41,6 +49,7 @@ program_publish() {
     mv "$file" "$tools/.$name.new"
     (cd "$tools" && sha256sum <".$name.new" | sed "s,-\$,$name,") >"$tools/$name.sha256"
     mv "$tools/.$name.new" "$tools/$name"
+    [ "$name" != node ] || node_link
     echo "kube-tools: made $tools/$name"
 }
 
@@ -116,9 +125,5 @@ for program; do
     *) echo "kube-tools: there is no program '$program' here" >&2; exit 2 ;;
     esac
 done
-if [ -x "$tools/node" ]; then
-    for name in kube-controller-manager kube-scheduler kubelet kube-proxy; do
-        ln -sfn node "$tools/$name"
-    done
-fi
+[ ! -x "$tools/node" ] || node_link
 [ ! -x "$tools/etcd" ] || [ ! -x "$tools/kube-apiserver" ] || [ ! -x "$tools/node" ] || [ ! -x "$enforcer/enforcer" ] || rm -rf "$work"

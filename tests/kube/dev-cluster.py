@@ -4,7 +4,6 @@
 Usage: dev-cluster.py DIRECTORY ADDRESS; DIRECTORY/admin is a kubeconfig as soon as the node is ready."""
 import os
 import signal
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "lib"))
@@ -15,15 +14,13 @@ directory, address = sys.argv[1:]
 if why_not():
     sys.exit(why_not())
 enter(("etcd", "kube-apiserver", "node"), remove_groups)
-PAUSE = "int pause(void); int main(void) { for (;;) pause(); }"
 cluster = NodeCluster()
 make_certificate("ca", "server", "/CN=kube-apiserver",
                  f"subjectAltName=IP:127.0.0.1,IP:{address},DNS:kubernetes.default.svc\nextendedKeyUsage=serverAuth\n")
 cluster.more.append("--bind-address=0.0.0.0")
 cluster.start()
-subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", f"{HOME}/pause"], input=PAUSE, text=True, check=True)
-image("our.example/pause:1", {"pause": (data_of(f"{HOME}/pause"), 0o755)}, {"Entrypoint": ["/pause"]})
-wait_for(cluster.node_is_ready, lambda: "the node is ready:\n" + read(f"{HOME}/kubelet.log")[-3000:], STARTUP_S)
+pause_image()
+cluster.wait_node()
 write(f"{directory}/admin", json.dumps({
     "apiVersion": "v1", "kind": "Config", "current-context": "dev",
     "contexts": [{"name": "dev", "context": {"cluster": "dev", "user": "admin"}}],

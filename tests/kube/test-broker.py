@@ -66,8 +66,8 @@ def case(name):
 def apply_base():
     """Returns the versions of its objects."""
     def apply(kind, name, text):
-        r = cluster.call("PATCH", f"{COLLECTIONS[kind]}/{name}?fieldManager=test&fieldValidation=Strict", text,
-                         kind="application/apply-patch+yaml")
+        r = cluster.insist("PATCH", f"{COLLECTIONS[kind]}/{name}?fieldManager=test&fieldValidation=Strict", text,
+                           kind="application/apply-patch+yaml")
         check(r.status in (200, 201), f"{kind} {name}: {r}")
         check("Warning" not in r.headers, f"{kind} {name}: {r.headers}")
         return r.json["metadata"]["resourceVersion"]
@@ -77,7 +77,7 @@ def apply_base():
 versions = apply_base()
 again = apply_base()
 # The images of this test, in the place of those that an operator puts there.
-cluster.call("PATCH", GUARD, {"data": {"link_image": LINK_IMAGE, "images": "docker.example/base:\n"}}, kind=MERGE)
+cluster.change(GUARD, {"data": {"link_image": LINK_IMAGE, "images": "docker.example/base:\n"}})
 token = new_token()
 
 
@@ -86,7 +86,7 @@ def refused_elsewhere():
 
 
 # The API server takes a policy and a binding into use some time after it has them.
-wait_for(lambda: b"does not begin" in refused_elsewhere().body, lambda: f"the admission policy is in use: {refused_elsewhere().body}", 20)
+wait_for(lambda: b"does not begin" in refused_elsewhere().body, lambda: f"the admission policy is in use: {refused_elsewhere().body}")
 
 
 @test("deploy/kube/base is accepted strictly, and applied again it changes nothing")

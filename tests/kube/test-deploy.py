@@ -20,7 +20,6 @@ if not FULL:
 if why_not():
     skip_all(why_not())
 enter(("etcd", "kube-apiserver", "node"), remove_groups)
-PAUSE = "int pause(void); int main(void) { for (;;) pause(); }"
 DAEMON_IMAGE = "our.example/daemon:1"
 SERVICE = "10.96.0.1"  # of the API server, to pods
 TOKEN = "the-token-of-the-api"
@@ -61,12 +60,11 @@ make_certificate("ca", "server", "/CN=kube-apiserver",
                  f"subjectAltName=IP:127.0.0.1,IP:{SERVICE},DNS:kubernetes.default.svc\nextendedKeyUsage=serverAuth\n")
 cluster.start()
 serve_api()
-subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", f"{HOME}/pause"], input=PAUSE, text=True, check=True)
-image("our.example/pause:1", {"pause": (data_of(f"{HOME}/pause"), 0o755)}, {"Entrypoint": ["/pause"]})
+pause_image()
 built_image("link", LINK_IMAGE)
 image(IMAGE, data_of(os.path.join(BUILD, "default-image.tar")), {"Cmd": ["/bin/sh"]})
 built_image("daemon", DAEMON_IMAGE)
-wait_for(cluster.node_is_ready, lambda: "the node is ready:\n" + read(f"{HOME}/kubelet.log")[-3000:], STARTUP_S)
+cluster.wait_node()
 
 
 def apply(text):

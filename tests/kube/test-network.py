@@ -4,7 +4,6 @@
 shown to hold, by two pods before any sandbox, and by each sandbox for itself."""
 import os
 import http.server
-import subprocess
 import sys
 import threading
 
@@ -18,18 +17,15 @@ if not FULL:
 if why_not() or why_no_enforcer():
     skip_all(why_not() or why_no_enforcer())
 enter(("etcd", "kube-apiserver", "node"), remove_groups)
-PAUSE = "int pause(void); int main(void) { for (;;) pause(); }"
 cluster = NodeCluster()
 cluster.start()
-subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", f"{HOME}/pause"], input=PAUSE, text=True, check=True)
-image("our.example/pause:1", {"pause": (data_of(f"{HOME}/pause"), 0o755)}, {"Entrypoint": ["/pause"]})
+pause_image()
 image(LINK_IMAGE, {name: (data_of(os.path.join(BUILD, name)), 0o755) for name in ("mas-link", "mas-toolrunner")}, {})
 image(IMAGE, data_of(os.path.join(BUILD, "default-image.tar")), {"Cmd": ["/bin/sh"]})
-wait_for(cluster.node_is_ready, lambda: "the node is ready:\n" + read(f"{HOME}/kubelet.log")[-3000:], STARTUP_S)
+cluster.wait_node()
 for kind, name, text in base_objects():
     cluster.make(COLLECTIONS[kind] + "?fieldValidation=Strict", text, kind="application/yaml")
-cluster.call("PATCH", COLLECTIONS["ConfigMap"] + "/mas-kube",
-             {"data": {"link_image": LINK_IMAGE, "images": "docker.example/base:\n"}}, kind="application/merge-patch+json")
+cluster.change(COLLECTIONS["ConfigMap"] + "/mas-kube", {"data": {"link_image": LINK_IMAGE, "images": "docker.example/base:\n"}})
 token = cluster.make("/api/v1/namespaces/mas-sandbox/serviceaccounts/mas-kube/token",
                      {"spec": {"expirationSeconds": 7200}})["status"]["token"]
 d = Daemon("--kube-config", kubeconfig({}, {"token": token}), "--kube-images", "docker.example/base:", "--kube-link-image",

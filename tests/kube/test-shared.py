@@ -23,8 +23,7 @@ MERGE = "application/merge-patch+json"
 SPACE = "/api/v1/namespaces/mas-sandboxes"
 PODS, POLICIES = SPACE + "/pods", "/apis/networking.k8s.io/v1/namespaces/mas-sandboxes/networkpolicies"
 ROLE = "/apis/rbac.authorization.k8s.io/v1/namespaces/mas-sandboxes/roles/mas-kube"
-cluster.call("PATCH", COLLECTIONS["ConfigMap"] + "/mas-kube", {"data": {"link_image": LINK_IMAGE, "images": "docker.example/base:\n"}},
-             kind=MERGE)
+cluster.change(COLLECTIONS["ConfigMap"] + "/mas-kube", {"data": {"link_image": LINK_IMAGE, "images": "docker.example/base:\n"}})
 token = cluster.make("/api/v1/namespaces/mas-sandbox/serviceaccounts/mas-kube/token",
                      {"spec": {"expirationSeconds": 7200}})["status"]["token"]
 
@@ -40,7 +39,7 @@ def as_broker(method, path, body=None, **kw):
 # The API server takes a policy and a binding into use some time after it has them.
 OPEN = {"metadata": {"name": "open"}, "spec": {"podSelector": {}, "egress": [{}]}}
 wait_for(lambda: b"ValidatingAdmissionPolicy 'mas-kube'" in as_broker("POST", POLICIES + "?dryRun=All", OPEN).body,
-         lambda: f"the admission policy is in use: {as_broker('POST', POLICIES + '?dryRun=All', OPEN)}", 20)
+         lambda: f"the admission policy is in use: {as_broker('POST', POLICIES + '?dryRun=All', OPEN)}")
 
 
 def names(path):

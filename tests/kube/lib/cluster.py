@@ -127,12 +127,31 @@ class Cluster:
         return subprocess.Popen([os.path.join(os.environ["MAS_KUBE_TOOLS"], name), *args], stdin=subprocess.DEVNULL, stdout=log,
                                 stderr=log)
 
+    def keep(self, start):
+        """A program that is started again whenever it ends, as every node's supervisor does it: controllers, scheduler and kubelet
+        end themselves where a server is not ready in their time. start: returns the process."""
+        def run():
+            while True:
+                start().wait()
+                time.sleep(1)
+        threading.Thread(target=run, daemon=True).start()
+
     def start_etcd(self):
         self.etcd = self.program("etcd", "--data-dir", f"{HOME}/etcd", "--listen-client-urls", f"http://127.0.0.1:{ETCD}",
                                  "--advertise-client-urls", f"http://127.0.0.1:{ETCD}", "--listen-peer-urls",
                                  "http://127.0.0.1:2380", "--unsafe-no-fsync", "--log-level", "error")
 
+        def ready():
+            check(self.etcd.poll() is None, "etcd ended:\n" + read(f"{HOME}/etcd.log")[-3000:])
+            return self.ask_etcd("/v3/maintenance/status", {}).get("leader")
+        wait_for(ready, "etcd is ready", STARTUP_S)
+
     def start_server(self):
+        """Until it is ready. One that ends before is started again: it ends itself where its first look at etcd takes too long."""
+        self.launch_server()
+        self.wait_ready(tries=3)
+
+    def launch_server(self):
         self.server = self.program(
             "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{ETCD}", "--bind-address=127.0.0.1", f"--secure-port={PORT}",
             "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", f"--tls-cert-file={HOME}/server.crt",
@@ -140,13 +159,16 @@ class Cluster:
             f"--service-account-key-file={HOME}/accounts.key", f"--service-account-signing-key-file={HOME}/accounts.key",
             "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16",
             "--authorization-mode=Node,RBAC", "--allow-privileged=true", "--shutdown-delay-duration=0s", *self.more)
-        self.wait_ready()
 
-    def wait_ready(self):
+    def wait_ready(self, tries=1):
         def ready():
-            check(self.server.poll() is None, "the API server ended:\n" + read(f"{HOME}/kube-apiserver.log")[-3000:])
+            nonlocal tries
+            if self.server.poll() is not None:
+                tries -= 1
+                check(tries > 0, "the API server ended:\n" + read(f"{HOME}/kube-apiserver.log")[-3000:])
+                self.launch_server()
             return self.call("GET", "/readyz", timeout=10).status == 200
-        wait_for(ready, "the API server is ready", STARTUP_S)
+        wait_for(ready, lambda: "the API server is ready:\n" + read(f"{HOME}/kube-apiserver.log")[-3000:], STARTUP_S)
 
     def start(self):
         self.start_etcd()
@@ -171,23 +193,48 @@ class Cluster:
         finally:
             c.close()
 
+    def insist(self, method, path, body=None, **kw):
+        """As call(), again for as long as the server says that it cannot now: on a busy host etcd's answers come late."""
+        tries = []
+
+        def answered():
+            tries.append(None)
+            tries[-1] = self.call(method, path, body, **kw)
+            return tries[-1].status not in (429, 500, 502, 503, 504)
+        wait_for(answered, lambda: f"{method} {path}: {tries[-1]}")
+        tries[-1].again = len(tries) > 1
+        return tries[-1]
+
     def make(self, path, body, **kw):
-        r = self.call("POST", path, body, **kw)
+        r = self.insist("POST", path, body, **kw)
+        if r.again and r.status == 409:  # the try before was not answered, and was carried out
+            return self.get(f"{path.partition('?')[0]}/{r.json['details']['name']}")
         check(r.status in (200, 201), f"POST {path}: {r}")
         return r.json
 
+    def change(self, path, body):
+        """A merge patch."""
+        r = self.insist("PATCH", path, body, kind="application/merge-patch+json")
+        equal(r.status, 200, f"PATCH {path}: {r}")
+        return r.json
+
     def get(self, path):
-        r = self.call("GET", path)
+        r = self.insist("GET", path)
         return r.json if r.status == 200 else None
+
+    @staticmethod
+    def ask_etcd(path, body):
+        c = http.client.HTTPConnection("127.0.0.1", ETCD, timeout=60)
+        try:
+            c.request("POST", path, json.dumps(body))
+            return json.loads(c.getresponse().read())
+        finally:
+            c.close()
 
     def compact(self):
         """etcd forgets all revisions before the newest."""
-        def ask(path, body):
-            c = http.client.HTTPConnection("127.0.0.1", ETCD, timeout=60)
-            c.request("POST", path, json.dumps(body))
-            return json.loads(c.getresponse().read())
-        revision = ask("/v3/kv/range", {"key": base64.b64encode(b"x").decode()})["header"]["revision"]
-        ask("/v3/kv/compaction", {"revision": revision, "physical": True})
+        revision = self.ask_etcd("/v3/kv/range", {"key": base64.b64encode(b"x").decode()})["header"]["revision"]
+        self.ask_etcd("/v3/kv/compaction", {"revision": revision, "physical": True})
 
     def play_controllers(self):
         """Without a controller-manager and a kubelet a namespace would be deleted for ever: its pods are ended and its
@@ -255,6 +302,6 @@ def apply_objects(cluster, overlay):
         if "$patch: delete" in text:
             check(cluster.call("DELETE", path).status == 200, path)
             continue
-        r = cluster.call("PATCH", path + f"?fieldManager={overlay}&force=true&fieldValidation=Strict", text,
-                         kind="application/apply-patch+yaml")
+        r = cluster.insist("PATCH", path + f"?fieldManager={overlay}&force=true&fieldValidation=Strict", text,
+                           kind="application/apply-patch+yaml")
         check(r.status in (200, 201) and "Warning" not in r.headers, f"{kind} {name}: {r}")

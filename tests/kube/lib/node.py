@@ -72,7 +72,7 @@ def remove_groups():
                 except OSError:
                     pass
         return found
-    wait_for(lambda: not left(), lambda: f"control groups are left: {left()}")
+    wait_for(lambda: not left(), lambda: f"control groups are left: {left()}", STARTUP_S)
 
 
 def why_not():
@@ -119,6 +119,13 @@ def image(name, files, config):
                        stderr=subprocess.STDOUT, text=True)
     check(p.returncode == 0, p.stdout)
     os.unlink(path)
+
+
+def pause_image():
+    """What every pod's first container runs."""
+    program = "int pause(void); int main(void) { for (;;) pause(); }"
+    subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", f"{HOME}/pause"], input=program, text=True, check=True)
+    image("our.example/pause:1", {"pause": (data_of(f"{HOME}/pause"), 0o755)}, {"Entrypoint": ["/pause"]})
 
 
 def built_image(kind, name):
@@ -193,17 +200,24 @@ class NodeCluster(Cluster):
         self.start_server()
         admin = self.config("admin", {"token": ADMIN})
         node = self.config("node", {"client-certificate": f"{HOME}/node.crt", "client-key": f"{HOME}/node.key"})
-        self.program("kube-controller-manager", f"--kubeconfig={admin}", f"--root-ca-file={self.ca}", "--leader-elect=false",
-                     f"--service-account-private-key-file={HOME}/accounts.key", "--use-service-account-credentials=false",
-                     f"--authentication-kubeconfig={admin}", f"--authorization-kubeconfig={admin}", f"--cert-dir={HOME}/cm")
-        self.program("kube-scheduler", f"--kubeconfig={admin}", "--leader-elect=false", f"--authentication-kubeconfig={admin}",
-                     f"--authorization-kubeconfig={admin}", f"--cert-dir={HOME}/scheduler")
+        self.keep(lambda: self.program(
+            "kube-controller-manager", f"--kubeconfig={admin}", f"--root-ca-file={self.ca}", "--leader-elect=false",
+            f"--service-account-private-key-file={HOME}/accounts.key", "--use-service-account-credentials=false",
+            f"--authentication-kubeconfig={admin}", f"--authorization-kubeconfig={admin}", f"--cert-dir={HOME}/cm"))
+        self.keep(lambda: self.program(
+            "kube-scheduler", f"--kubeconfig={admin}", "--leader-elect=false", f"--authentication-kubeconfig={admin}",
+            f"--authorization-kubeconfig={admin}", f"--cert-dir={HOME}/scheduler"))
+        self.keep(self.start_containerd)
+        wait_for(lambda: subprocess.run(["ctr", "-a", SOCKET, "version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0,
+                 lambda: "containerd answers:\n" + read(f"{HOME}/containerd.log")[-3000:], STARTUP_S)
+        self.keep(lambda: self.program(
+            "kubelet", f"--kubeconfig={node}", f"--config={HOME}/kubelet.json", f"--root-dir={HOME}/kubelet", f"--hostname-override={NODE}",
+            f"--node-ip={ADDRESS}", f"--cert-dir={HOME}/kubelet-certs"))
+
+    @staticmethod
+    def start_containerd():
         log = open(f"{HOME}/containerd.log", "ab")
-        subprocess.Popen(["containerd", "-c", f"{HOME}/containerd.toml"], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        wait_for(lambda: subprocess.run(["ctr", "-a", SOCKET, "version"], stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL).returncode == 0, "containerd answers")
-        self.program("kubelet", f"--kubeconfig={node}", f"--config={HOME}/kubelet.json", f"--root-dir={HOME}/kubelet",
-                     f"--hostname-override={NODE}", f"--node-ip={ADDRESS}", f"--cert-dir={HOME}/kubelet-certs")
+        return subprocess.Popen(["containerd", "-c", f"{HOME}/containerd.toml"], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
     def start_enforcer(self):
         """What enforces NetworkPolicies on this node: kube-router's controller of them, with iptables and ipset. Its table is
@@ -223,3 +237,7 @@ class NodeCluster(Cluster):
     def node_is_ready(self):
         node = self.get(f"/api/v1/nodes/{NODE}")
         return node and any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
+
+    def wait_node(self):
+        wait_for(self.node_is_ready, lambda: "the node is ready:\n" + read(f"{HOME}/containerd.log")[-1500:] +
+                 read(f"{HOME}/kubelet.log")[-3000:], STARTUP_S)

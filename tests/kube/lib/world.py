@@ -4,7 +4,6 @@ policy as deploy/kube ships them."""
 import contextlib
 import importlib.util
 import os
-import subprocess
 import tarfile
 import tempfile
 
@@ -12,7 +11,6 @@ from cluster import *
 from broker import kubeconfig
 from node import *
 
-PAUSE = "int pause(void); int main(void) { for (;;) pause(); }"
 DIRECT = ["--kube-direct-port", "7443", "--kube-direct-from", "mas-sandbox"]
 
 
@@ -28,15 +26,13 @@ def start_world(audit=False):
     if audit:
         cluster.more += [f"--audit-policy-file={write(f'{HOME}/audit.json', json.dumps(AUDIT))}", f"--audit-log-path={HOME}/audit.log"]
     cluster.start()
-    subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", f"{HOME}/pause"], input=PAUSE, text=True, check=True)
-    image("our.example/pause:1", {"pause": (data_of(f"{HOME}/pause"), 0o755)}, {"Entrypoint": ["/pause"]})
+    pause_image()
     built_image("link", LINK_IMAGE)
     built_image("base", IMAGE)
-    wait_for(cluster.node_is_ready, lambda: "the node is ready:\n" + read(f"{HOME}/kubelet.log")[-3000:], STARTUP_S)
+    cluster.wait_node()
     for kind, _, text in base_objects():
         cluster.make(COLLECTIONS[kind] + "?fieldValidation=Strict", text, kind="application/yaml")
-    cluster.call("PATCH", COLLECTIONS["ConfigMap"] + "/mas-kube",
-                 {"data": {"link_image": LINK_IMAGE, "images": "docker.example/base:\n"}}, kind="application/merge-patch+json")
+    cluster.change(COLLECTIONS["ConfigMap"] + "/mas-kube", {"data": {"link_image": LINK_IMAGE, "images": "docker.example/base:\n"}})
     token = cluster.make("/api/v1/namespaces/mas-sandbox/serviceaccounts/mas-kube/token",
                          {"spec": {"expirationSeconds": 7200}})["status"]["token"]
     return cluster, token
