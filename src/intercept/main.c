@@ -44,8 +44,10 @@ static int send_ready(const struct interceptor *i, const struct error *err)
         ready->error = err->code == ERROR_INVALID ? EINVAL : EIO;
         snprintf(ready->message, sizeof(ready->message), "%s", err->message);
     } else if (ca_format(i->ca, &pem) < 0) {
-        ready->error = E2BIG;
-        snprintf(ready->message, sizeof(ready->message), "too many hosts for one certificate");
+        ready->error = EINVAL;
+        snprintf(
+            ready->message, sizeof(ready->message),
+            "the names of the hosts that would be intercepted do not fit into one certificate");
     } else {
         memcpy(ready->certificate, pem.data, pem.len);
     }

@@ -285,6 +285,23 @@ int interceptor_check_rules(const struct sandbox *sb, char *const *rules, struct
     return 0;
 }
 
+/* What its start has room for (proto/intercept.h). */
+static int check_read_hosts(char *const *hosts, struct error *err)
+{
+    size_t n = 0, bytes = 0;
+    for (; hosts[n]; n++)
+        bytes += strlen(hosts[n]) + 1;
+    if (n > INTERCEPT_HOSTS_MAX)
+        return error_field(err, "intercept", "more than %d hosts would be intercepted",
+                           INTERCEPT_HOSTS_MAX);
+    if (bytes > INTERCEPT_TEXT_SIZE)
+        return error_field(err, "intercept",
+                           "the names of the hosts that would be intercepted have more than %d "
+                           "bytes",
+                           INTERCEPT_TEXT_SIZE);
+    return 0;
+}
+
 int interceptor_check(const struct manager *m, const struct runtime_ops *ops,
                       const struct spec *spec, const char *owner, char ***ret, struct error *err)
 {
@@ -311,11 +328,10 @@ int interceptor_check(const struct manager *m, const struct runtime_ops *ops,
                                         .intercepted = *ret,
                                         .intercept_fd = -1,
                                         .proxy = true};
-    if (*ret && strv_length(*ret) > INTERCEPT_HOSTS_MAX)
-        return error_field(err, "intercept", "more than %d hosts would be intercepted",
-                           INTERCEPT_HOSTS_MAX);
     if (!*ret)
         return -ENOENT;
+    if (check_read_hosts(*ret, err) < 0)
+        return -EINVAL;
     struct error why = {0};
     return gateway_rules_check(&rules, &why) < 0 ? error_field(err, "intercept", "%s", why.message)
                                                  : 0;

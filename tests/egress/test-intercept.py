@@ -418,6 +418,23 @@ def test_what_cannot_be_meant_is_refused_by_name():
         check(a.status == 400 and list(change)[0] in a.body.decode(), a)
 
 
+@test("more hosts than an interceptor can be started with are refused when the sandbox is made, and many paths of one host are one")
+def test_hosts_that_an_interceptor_has_no_room_for():
+    def network(hosts):
+        return {"allow": [{"host": h, "ports": [443], "paths": [f"/{i}/*"]} for i, h in enumerate(hosts)], "intercept": True}
+    refused(400, "128 hosts", network=network([f"h{i}.test" for i in range(129)]))
+    long = ["x" * 60 + "." + "y" * 60 + "." + "z" * 60 + f".h{i}.test" for i in range(60)]
+    refused(400, "8192 bytes", network=network(long))
+    refused(400, "one certificate", network=network(long[:40]))
+    for hosts in (long[:12], ["allowed.test"] * 200):
+        a = net.daemon.post("/v1/sandboxes", {"network": network(hosts)})
+        equal(a.status, 201, a)
+        with Sandbox(net.daemon, a.json) as box:
+            if hosts[0] == "allowed.test":
+                a = curl("-o", "/dev/null", "-w", "%{http_code} ", "https://allowed.test/199/x", "https://allowed.test/200/x", "-o", "/dev/null", box=box)
+                equal(a["stdout"], "404 403 ", a)
+
+
 @test("an image's programs trust its own authorities and the interceptor, wherever it has them; one without any is refused by name")
 def test_images():
     pki = "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
