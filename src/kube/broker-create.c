@@ -20,6 +20,7 @@
 #include "kube/layout.h"
 #include "kube/manifest.h"
 #include "kube/query.h"
+#include "kube/uids.h"
 
 #define PATH_SIZE 400
 
@@ -193,14 +194,28 @@ static void create_next(struct broker_task *t)
     task_call(t, "POST", path.data, object, on_posted);
 }
 
-/* User ids that no pod has, and none that is being made: the kernel counts processes by them. */
+static bool makes_pod(const struct broker_task *t)
+{
+    return (t->order.op == KUBE_CREATE || t->order.op == KUBE_PROVE) &&
+           t->order.slot != KUBE_SLOT_ANY;
+}
+
+static struct kube_uids task_uids(const struct broker_task *t, uint32_t slot)
+{
+    return kube_uids_of_slot(t->broker->o.ceiling, slot, t->order.flags & KUBE_STREAM);
+}
+
+/* User ids that no pod has, and none that is being made. */
 static bool slot_is_taken(const struct kube_broker *b, const struct broker_task *self,
                           uint32_t slot)
 {
-    list_for_each(t, &b->tasks, struct broker_task, node)
-        if (t != self && t->order.op == KUBE_CREATE && t->order.slot == slot)
+    struct kube_uids wanted = task_uids(self, slot);
+    list_for_each(t, &b->tasks, struct broker_task, node) {
+        struct kube_uids others = task_uids(t, t->order.slot);
+        if (t != self && makes_pod(t) && kube_uids_meet(&wanted, &others))
             return true;
-    return broker_knows_slot(b, slot);
+    }
+    return broker_knows_uids(b, &wanted);
 }
 
 static void create_with_slot(void *data)

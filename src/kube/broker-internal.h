@@ -116,8 +116,9 @@ bool kube_claim_is_open(const json_t *pod);
 /* Whether the namespace of the pod of this id was found to be ours, and that it was. */
 bool broker_trusts_pod(const struct kube_broker *b, const char *id);
 void broker_trust_pod(struct kube_broker *b, const char *id);
-/* Has a pod that is known these user ids? */
-bool broker_knows_slot(const struct kube_broker *b, uint32_t slot);
+/* Has a pod that is known any of these user ids? */
+struct kube_uids;
+bool broker_knows_uids(const struct kube_broker *b, const struct kube_uids *uids);
 /* Finds out which of its meanings a 403 to a create has, and fails it with that; or, where waiting
  * helps, tries again. */
 void task_explain_forbidden(struct broker_task *t, const struct kube_result *why);

@@ -24,6 +24,7 @@
 #include "kube/pod.h"
 #include "kube/query.h"
 #include "kube/route.h"
+#include "kube/uids.h"
 #include "kube/watch.h"
 
 #define TASK_MS        60000
@@ -41,7 +42,7 @@ struct queued_reply {
 
 struct known_pod {
     char *id;
-    uint32_t slot;
+    struct kube_uids uids;
     char open_version[KUBE_NAME_SIZE]; /* without a caller; "": it has one */
     bool trusted;                      /* its namespace was found to be ours */
     struct kube_reply told;
@@ -204,22 +205,13 @@ void broker_trust_pod(struct kube_broker *b, const char *id)
         p->trusted = true;
 }
 
-bool broker_knows_slot(const struct kube_broker *b, uint32_t slot)
+bool broker_knows_uids(const struct kube_broker *b, const struct kube_uids *uids)
 {
     size_t cursor = 0;
     for (struct known_pod *p; (p = map_next(b->pods, &cursor));)
-        if (p->slot == slot)
+        if (kube_uids_meet(&p->uids, uids))
             return true;
     return false;
-}
-
-/* KUBE_SLOT_ANY where its user is not in our range. */
-static uint32_t read_slot(const struct kube_broker *b, const json_t *pod)
-{
-    const json_t *security = json_object_get(json_object_get(pod, "spec"), "securityContext");
-    json_int_t uid = json_integer_value(json_object_get(security, "runAsUser"));
-    json_int_t first = b->o.ceiling->uid_first, count = b->o.ceiling->uid_count;
-    return uid < first || uid >= first + count ? KUBE_SLOT_ANY : (uint32_t)(uid - first) / 2;
 }
 
 static void known_pod_free(struct known_pod *p)
@@ -272,7 +264,7 @@ static void on_pod_change(void *data, const struct kube_event *event)
         }
         p->trusted &= strcmp(p->told.uid, r.uid) == 0;
         p->told = r;
-        p->slot = read_slot(b, event->object);
+        p->uids = kube_uids_read(event->object);
         snprintf(p->open_version, sizeof(p->open_version), "%s",
                  kube_claim_is_open(event->object) ? event->version : "");
     }

@@ -15,6 +15,7 @@
 #include "base/strbuf.h"
 #include "kube/ceiling.h"
 #include "kube/layout.h"
+#include "kube/uids.h"
 #include "proto/kube.h"
 #include "proto/plan.h"
 
@@ -446,15 +447,10 @@ static json_t *make_mount(const char *name, const char *path, bool read_only)
 
 /* --- containers */
 
-static uint32_t uid_of(const struct kube_ceiling *c, const struct kube_order *o, bool link)
+static uint32_t uid_of(const struct kube_ceiling *c, const struct kube_order *o,
+                       enum kube_uid which)
 {
-    return c->uid_first + 2 * o->slot + (link ? 1 : 0);
-}
-
-/* From the end of the range on, where no sandbox and no link has its own (kube_ceiling_slots()). */
-static uint32_t stream_uid_of(const struct kube_ceiling *c, const struct kube_order *o)
-{
-    return c->uid_first + c->uid_count - 1 - o->slot;
+    return kube_uids_of_slot(c, o->slot, o->flags & KUBE_STREAM).ids[which];
 }
 
 /* All that the restricted profile demands of a container, said of each. */
@@ -483,7 +479,7 @@ static json_t *make_own_container(const struct kube_ceiling *c, const struct kub
     return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "name", name, "image", c->link_image,
                      "imagePullPolicy", "IfNotPresent", "command", command, "volumeMounts", mounts,
                      "resources", make_own_resources(), "securityContext",
-                     make_security(uid_of(c, o, link), true));
+                     make_security(uid_of(c, o, link ? KUBE_UID_LINK : KUBE_UID_SANDBOX), true));
 }
 
 static json_t *make_variable(const char *name, const char *value)
@@ -505,7 +501,7 @@ static json_t *make_stream_container(const struct kube_ceiling *c, const struct 
         make_variable("SBX_STREAM_ENDPOINT", endpoint), make_variable("SBX_SANDBOX_ID", id),
         make_variable("SBX_EVENTS_DIR", c->stream_events_dir), "volumeMounts",
         make_mount("events", c->stream_events_dir, true), "resources", make_own_resources(),
-        "securityContext", make_security(stream_uid_of(c, o), true));
+        "securityContext", make_security(uid_of(c, o, KUBE_UID_STREAM), true));
 }
 
 static json_t *make_link_command(const struct kube_ceiling *c, const struct kube_order *o)
@@ -580,7 +576,7 @@ static json_t *make_sandbox_container(const struct kube_ceiling *c, const struct
     return json_pack("{s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:o}", "name", KUBE_POD_NAME, "image",
                      o->image, "imagePullPolicy", "IfNotPresent", "command", command, "workingDir",
                      "/workspace", "volumeMounts", mounts, "resources", make_resources(o),
-                     "securityContext", make_security(uid_of(c, o, false), read_only));
+                     "securityContext", make_security(uid_of(c, o, KUBE_UID_SANDBOX), read_only));
 }
 
 /* --- pod */
@@ -599,7 +595,7 @@ static json_t *make_tolerations(void)
 
 static void fill_pod(json_t *out, const struct kube_ceiling *c, const struct kube_order *o)
 {
-    json_int_t uid = uid_of(c, o, false);
+    json_int_t uid = uid_of(c, o, KUBE_UID_SANDBOX);
     json_t *spec = json_pack(
         "{s:s, s:b, s:b, s:s, s:i, s:s, s:o, s:{s:b, s:I, s:I, s:I, s:{s:s}}, s:o, s:o, s:[o]}",
         "restartPolicy", "Never", "automountServiceAccountToken", 0, "enableServiceLinks", 0,

@@ -13,6 +13,7 @@
 #include "kube/ceiling.h"
 #include "kube/layout.h"
 #include "kube/manifest.h"
+#include "kube/uids.h"
 #include "pod/link.h"
 #include "proto/kube.h"
 #include "tests/unit/tap.h"
@@ -527,6 +528,70 @@ static void check_streamed(void)
                   "the endpoint, and nothing else");
 }
 
+/* Pods that were made before there were stream containers have ids where those have theirs. */
+static void check_uids(void)
+{
+    struct error err = {0};
+    _cleanup_kube_ceiling_ struct kube_ceiling before = load_ceiling();
+    _cleanup_kube_ceiling_ struct kube_ceiling after = load_stream_ceiling(NULL, NULL, &err);
+    struct kube_order o = plain_order();
+    o.slot = kube_ceiling_slots(&before) - 1;
+    _cleanup_json_ json_t *pod = kube_manifest(KUBE_OBJECT_POD, &before, &o);
+    struct kube_uids there = kube_uids_read(pod);
+    struct kube_uids same = kube_uids_of_slot(&before, o.slot, false);
+    ok(memcmp(&there, &same, sizeof(same)) == 0, "a pod says which user ids it has: %u, %u",
+       there.ids[0], there.ids[1]);
+    struct kube_uids first = kube_uids_of_slot(&after, 0, true);
+    struct kube_uids plain = kube_uids_of_slot(&after, 0, false);
+    struct kube_uids third = kube_uids_of_slot(&after, 2, true);
+    ok(kube_uids_meet(&there, &first), "the stream of slot 0 would have one of them: %u",
+       first.ids[KUBE_UID_STREAM]);
+    ok(!kube_uids_meet(&there, &plain) && !kube_uids_meet(&there, &third),
+       "without a stream, or in another slot, it has not");
+    o.slot = 0;
+    o.flags = KUBE_STREAM;
+    strcpy(o.stream_token, STREAM_TOKEN);
+    _cleanup_json_ json_t *streamed = kube_manifest(KUBE_OBJECT_POD, &after, &o);
+    struct kube_uids all = kube_uids_read(streamed);
+    ok(kube_uids_meet(&there, &all) && all.ids[2], "a pod with a stream has three");
+}
+
+/* A pod of the pool, in the namespace of all, by the direct carrier, with a stream container. */
+static void check_stream_shared(void)
+{
+    struct error err = {0};
+    _cleanup_kube_ceiling_ struct kube_ceiling c = load_stream_ceiling(NULL, NULL, &err);
+    struct kube_order o = plain_order(), other = plain_order(), bare = plain_order();
+    char name[80], name_other[80], name_bare[80];
+    c.shared_namespace = xstrdup("all");
+    c.direct_port = 7443;
+    c.direct_from = xstrdup("mas-sandbox");
+    strcpy(c.direct_peer, "sha256:00");
+    o.flags = other.flags = KUBE_STREAM | KUBE_POOL_MEMBER;
+    strcpy(o.stream_token, STREAM_TOKEN);
+    strcpy(other.stream_token, STREAM_TOKEN);
+    other.stream_token[0] = 'b';
+    strcpy(other.id, "b2");
+    ok(kube_ceiling_check(&c, &o, &err) == 0, "it can be ordered: %s", err.message);
+    _cleanup_json_ json_t *pod = kube_manifest(KUBE_OBJECT_POD, &c, &o);
+    _cleanup_json_ json_t *policy = kube_manifest(KUBE_OBJECT_POLICY, &c, &o);
+    const json_t *init = json_object_get(json_object_get(pod, "spec"), "initContainers");
+    expect_dumped(json_object_get(json_array_get(init, 1), "command"),
+                  "[\"/mas-link\",\"--listen\",\"/mas-channel/socket\",\"--direct\",\"7443\","
+                  "\"--peer\",\"sha256:00\",\"--events\",\"/mas-events\"]",
+                  "its link has both tasks");
+    const json_t *rules = json_object_get(policy, "spec");
+    ok(json_array_size(json_object_get(rules, "ingress")) == 1 &&
+           json_array_size(json_object_get(rules, "egress")) == 1,
+       "its policy has one way in and one way out");
+    kube_manifest_name(KUBE_OBJECT_POLICY, &c, &o, name, sizeof(name));
+    kube_manifest_name(KUBE_OBJECT_POLICY, &c, &other, name_other, sizeof(name_other));
+    kube_manifest_name(KUBE_OBJECT_POLICY, &c, &bare, name_bare, sizeof(name_bare));
+    ok(strcmp(name, name_other) == 0, "which all such pods share: %s", name);
+    ok(strcmp(name, name_bare) != 0, "and those without a stream do not");
+    check_stream_container(json_object_get(pod, "spec"));
+}
+
 static void expect_no_stream(const char *member, const char *value, const char *words)
 {
     struct error err = {0};
@@ -583,6 +648,8 @@ int main(int argc, char **argv)
     expect_no_ceiling("direct_from", json_null(), "namespace");
     expect_no_ceiling("direct_from", json_string("a b"), "namespace");
     check_streamed();
+    check_stream_shared();
+    check_uids();
     expect_no_stream("stream_image", NULL, "stream_image");
     expect_no_stream("stream_endpoint", NULL, "stream_endpoint");
     expect_no_stream("stream_endpoint", "192.0.2.7:8080", "stream_endpoint");
