@@ -3,12 +3,13 @@
  * per text frame, as the sbx contract has them: "start" says nothing new, "output" has data of a
  * stream, "exit" says that there is no more output; the exit code is the runner's to say. Nothing
  * is sent back. An event that does not fit ends the connection: the container connects again, and
- * begins where the files begin.
+ * begins where the files begin. A sandbox has one such connection, the newest.
  *
  * Our own container adds "offset", of the first byte in its stream, and has "data_base64" for what
  * is no text. One that does not is taken at its word that each event continues the one before. Such
  * containers replace each byte that is no UTF-8 by U+FFFD, which counts as the one byte that it
- * stands for: it becomes 0xff, which readers are shown as U+FFFD again. */
+ * stands for: it becomes 0xff, which readers are shown as U+FFFD again. One that the command itself
+ * wrote looks the same, and its two other bytes are not missed at the end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,13 +47,16 @@ int ingest_identify(struct api_request *req, struct error *err)
     return 1;
 }
 
-static size_t count_replaced(char *data, size_t len)
+/* Returns the length that is left. */
+static size_t take_replaced(char *data, size_t len, size_t *ret_n)
 {
     size_t out = 0;
+    *ret_n = 0;
     for (size_t i = 0; i < len; out++) {
         bool replaced = len - i >= 3 && memcmp(data + i, REPLACEMENT, 3) == 0;
         data[out] = replaced ? '\xff' : data[i];
         i += replaced ? 3 : 1;
+        *ret_n += replaced;
     }
     return out;
 }
@@ -62,7 +66,7 @@ static int ingest_output(struct exec *e, const json_t *event, struct error *err)
     const char *stream = "", *encoded = NULL;
     const json_t *data = json_object_get(event, "data");
     _cleanup_free_ char *bytes = NULL;
-    size_t len = 0;
+    size_t len = 0, n_replaced = 0;
     int64_t offset = -1;
     int r = json_member_string(event, "stream", &stream, err);
     r = r < 0 ? r : json_member_string(event, "data_base64", &encoded, err);
@@ -82,9 +86,9 @@ static int ingest_output(struct exec *e, const json_t *event, struct error *err)
         len = json_string_length(data);
         bytes = xcalloc(len + 1, 1);
         memcpy(bytes, json_string_value(data), len);
-        len = offset < 0 ? count_replaced(bytes, len) : len;
+        len = offset < 0 ? take_replaced(bytes, len, &n_replaced) : len;
     }
-    return len ? exec_ingest(e, which, offset, bytes, len, err) : 0;
+    return len ? exec_ingest(e, which, offset, bytes, len, n_replaced, err) : 0;
 }
 
 /* A command that the runner has told of is known. One that is not known has ended, and only FORGET
@@ -134,8 +138,15 @@ static void on_ingest_drain(struct ws *ws)
 static void on_ingest_close(struct ws *ws)
 {
     struct ingest *in = ws_data(ws);
+    sandbox_end_stream(in->sandbox, in);
     sandbox_unref(in->sandbox);
     free(in);
+}
+
+static void on_ingest_replaced(void *data)
+{
+    struct ingest *in = data;
+    ws_close(in->ws, CLOSE_BAD, "a newer connection brings the output of this sandbox");
 }
 
 int handle_sbx_ingest(struct api_request *req)
@@ -159,9 +170,11 @@ int handle_sbx_ingest(struct api_request *req)
     struct ingest *in = new0(struct ingest);
     in->sandbox = sandbox_ref(sb);
     in->ws = http_upgrade_ws(api_take(req), NULL, &handlers, in);
-    if (!in->ws) {
-        sandbox_unref(in->sandbox);
-        free(in);
+    if (in->ws) {
+        sandbox_begin_stream(sb, on_ingest_replaced, in);
+        return 0;
     }
+    sandbox_unref(in->sandbox);
+    free(in);
     return 0;
 }

@@ -135,6 +135,7 @@ struct runtime_ops {
     bool has_volumes;               /* its sandboxes may have spec.workspace and spec.cache */
     bool has_streams;               /* and containers that bring their output (spec.stream_token) */
     bool has_own_images;            /* names of images are passed on to what runs them */
+    size_t record_max;              /* describe()'s text has to be shorter; 0: any length */
     const struct warden_kind *kind; /* of what the warden builds (warden-instance.h); or NULL */
     void (*probe)(const struct runtime_ops *ops, const struct runtime_host *host,
                   struct runtime_report *ret);

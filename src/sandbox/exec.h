@@ -152,9 +152,10 @@ void exec_sink_detach(struct exec *e);
 /* Output that a stream container brings (sandbox/ingest.c). Whether an exec's output comes so. */
 bool exec_is_streamed(const struct exec *e);
 /* offset: of the first byte, or negative for "what follows". What is known already is dropped.
- * ERROR_INVALID for what does not fit to what came before. */
+ * n_replaced: bytes of data that stand for a U+FFFD which was brought. ERROR_INVALID for what does
+ * not fit to what came before. */
 int exec_ingest(struct exec *e, uint8_t stream, int64_t offset, const char *data, size_t len,
-                struct error *err);
+                size_t n_replaced, struct error *err);
 /* All of it was brought. The exec ends when its runner has said so, too. */
 void exec_ingest_end(struct exec *e);
 

@@ -43,6 +43,24 @@ struct sandbox *sandbox_find_streamed(struct manager *m, const char *name, const
     return NULL;
 }
 
+void sandbox_begin_stream(struct sandbox *sb, void (*on_replaced)(void *data), void *data)
+{
+    void (*before)(void *data) = sb->stream_replaced;
+    void *before_data = sb->stream_data;
+    sb->stream_replaced = on_replaced;
+    sb->stream_data = data;
+    if (before)
+        before(before_data);
+}
+
+void sandbox_end_stream(struct sandbox *sb, const void *data)
+{
+    if (sb->stream_data != data)
+        return;
+    sb->stream_replaced = NULL;
+    sb->stream_data = NULL;
+}
+
 /* It must be the same after a restart. A terminal is for a person, who would notice the way. */
 bool exec_is_streamed(const struct exec *e)
 {
@@ -59,7 +77,7 @@ static void exec_end_when_whole(struct exec *e)
 }
 
 int exec_ingest(struct exec *e, uint8_t stream, int64_t offset, const char *data, size_t len,
-                struct error *err)
+                size_t n_replaced, struct error *err)
 {
     size_t i = output_index(stream);
     uint64_t have = e->received[i], from = offset < 0 ? have : (uint64_t)offset;
@@ -75,6 +93,7 @@ int exec_ingest(struct exec *e, uint8_t stream, int64_t offset, const char *data
     if (from + len > most)
         return error_set(err, ERROR_INVALID, 0, "%s did not write so much", e->id);
     e->brought_ms = clock_mono_ms();
+    e->replaced[i] += n_replaced;
     exec_take_output(e, stream, data + known, len - known);
     exec_end_when_whole(e);
     return 0;
@@ -88,16 +107,25 @@ void exec_ingest_end(struct exec *e)
     exec_end_when_whole(e);
 }
 
+uint64_t stream_missing(uint64_t end, uint64_t received, uint64_t replaced)
+{
+    uint64_t n = end > received ? end - received : 0;
+    return n % 2 == 0 && n / 2 <= replaced ? 0 : n;
+}
+
 static void lose_missing(struct exec *e, const struct msg_exit *m)
 {
     for (uint8_t s = OUTPUT_STDOUT; s <= OUTPUT_STDERR; s++) {
         size_t i = output_index(s);
         if (m->end[i] <= e->received[i])
             continue;
-        log_warn("a stream container did not bring all output sandbox=%s exec=%s bytes=%llu",
-                 e->sandbox->id, e->id, (unsigned long long)(m->end[i] - e->received[i]));
-        journal_lose(e->journal, s, m->end[i] - e->received[i]);
+        uint64_t n = stream_missing(m->end[i], e->received[i], e->replaced[i]);
         e->received[i] = m->end[i];
+        if (!n)
+            continue;
+        log_warn("a stream container did not bring all output sandbox=%s exec=%s bytes=%llu",
+                 e->sandbox->id, e->id, (unsigned long long)n);
+        journal_lose(e->journal, s, n);
     }
 }
 

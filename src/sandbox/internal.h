@@ -93,6 +93,8 @@ struct sandbox {
     struct map *execs_by_id;
     size_t n_execs; /* remembered */
     size_t n_running;
+    void (*stream_replaced)(void *data); /* of the connection that brings output; NULL: none */
+    void *stream_data;
     struct stream_numbers streams;
     uint64_t next_request;
     uint64_t turn;        /* generation of its runner's connections: the daemon's, or its own */
@@ -183,9 +185,10 @@ struct exec {
     bool forget_due;                 /* the runner waits to hear that its end is on record */
     bool end_kept;                   /* and it is: FORGET may be sent */
     struct msg_exit exit;
-    bool exit_waits;        /* for output that its sandbox's stream container has yet to bring */
-    bool stream_ended;      /* that container has said that there is no more */
-    int64_t brought_ms;     /* when it brought something last, or EXIT came */
+    bool exit_waits;   /* for output that its sandbox's stream container has yet to bring */
+    bool stream_ended; /* that container has said that there is no more */
+    uint64_t replaced[OUTPUT_STREAMS]; /* characters that it brought for bytes it could not */
+    int64_t brought_ms;                /* when it brought something last, or EXIT came */
     struct exec_sent *sent; /* what may have to be sent again; NULL: connections do not break */
     struct list waiters;
     struct list node;       /* in sandbox->execs */
@@ -251,6 +254,10 @@ int exec_on_output(void *data, uint32_t stream, const struct msg_output *m);
 void exec_on_draining(void *data, uint32_t stream);
 
 /* ingest.c */
+/* How much of what a command wrote was not brought. A container that writes U+FFFD for each byte
+ * that is no text brings one that the command itself wrote in the same way, and each counted as one
+ * byte instead of its three. */
+uint64_t stream_missing(uint64_t end, uint64_t received, uint64_t replaced);
 /* All that EXIT counts was brought; where that is not so, the exec waits for it. */
 bool exec_stream_is_whole(struct exec *e, const struct msg_exit *m);
 /* Ends those whose output is not brought within reconnect_timeout of their exit: what is missing is
@@ -316,6 +323,11 @@ int sandbox_row_parse(const json_t *o, const char *key, struct sandbox_row *ret,
  * else CRASHED. Takes the row's policy. */
 struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec,
                                       struct error *err);
+/* Whether the record that such a sandbox has is one that its runtime can keep. Only a fresh one
+ * finds out by itself: a sandbox that was made ahead would be lost by it. */
+bool sandbox_record_fits(struct manager *m, const struct runtime_ops *ops, const struct spec *spec,
+                         const struct sandbox_maker *by, const char *alias,
+                         struct sandbox_policy *policy);
 struct sandbox *sandbox_restore(struct manager *m, const char *id, struct sandbox_row *row,
                                 const struct warden_alive *alive);
 /* The numbers of its streams and requests are made of this generation from now on. */

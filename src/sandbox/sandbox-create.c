@@ -97,6 +97,14 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec,
     return sb;
 }
 
+/* One that was never in the tables. */
+static void sandbox_drop_unborn(struct sandbox *sb)
+{
+    sb->state = SANDBOX_GONE;
+    sb->refs = 1;
+    sandbox_unref(sb);
+}
+
 /* A helper of one call has no other to share its output with. */
 static void set_stream(struct sandbox *sb)
 {
@@ -166,9 +174,7 @@ struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec
         error_field(err, "runtime",
                     "there is no runtime '%s' in this build ('sbx doctor' lists those there are)",
                     spec->runtime);
-        sb->state = SANDBOX_GONE;
-        sb->refs = 1;
-        sandbox_unref(sb);
+        sandbox_drop_unborn(sb);
         return NULL;
     }
     return start_sandbox(sb, err) < 0 ? NULL : sb;
@@ -217,6 +223,25 @@ static void give_away(struct sandbox *sb, const struct spec *spec, const struct 
     sb->state = SANDBOX_CREATING;
     sb->created_ns = clock_real_ns();
     sb->created_ms = clock_mono_ms();
+}
+
+bool sandbox_record_fits(struct manager *m, const struct runtime_ops *ops, const struct spec *spec,
+                         const struct sandbox_maker *by, const char *alias,
+                         struct sandbox_policy *policy)
+{
+    char id[PLAN_ID_SIZE] = "sbx-";
+    if (!ops->record_max)
+        return true;
+    random_id(id + 4, RANDOM_ID_LEN);
+    struct sandbox *unborn = sandbox_new(m, spec, by, id);
+    unborn->ops = ops;
+    unborn->alias = alias ? xstrdup(alias) : NULL;
+    unborn->policy = policy;
+    set_stream(unborn);
+    _cleanup_free_ char *text = persist_sandbox_text(unborn);
+    unborn->policy = NULL; /* the caller's */
+    sandbox_drop_unborn(unborn);
+    return !text || strlen(text) < ops->record_max;
 }
 
 /* Where what the runtime calls a sandbox is seen by callers, as a namespace is, it is the id: one
@@ -408,7 +433,9 @@ static struct sandbox *sandbox_make(struct manager *m, const struct spec *spec,
         return NULL;
     /* The pool comes last: what it gives out is given out once, so nothing may refuse after it. One
      * of its sandboxes is counted already, and only a fresh one needs room. */
-    struct sandbox *pooled = sandbox_claim_pooled(m, ops, spec, by, id, name != NULL);
+    struct sandbox *pooled = sandbox_record_fits(m, ops, spec, by, alias, policy ? *policy : NULL)
+                                 ? sandbox_claim_pooled(m, ops, spec, by, id, name != NULL)
+                                 : NULL;
     if (!pooled && check_admission(m, id, key, err) < 0)
         return NULL;
     struct sandbox *sb = pooled ? pooled : sandbox_new(m, spec, by, id);

@@ -231,6 +231,11 @@ struct sandbox *sandbox_find(struct manager *m, const char *owner, const char *i
 struct sandbox *sandbox_find_streamed(struct manager *m, const char *name, const char *token);
 /* Whether such a container brings the output of its commands. */
 bool sandbox_is_streamed(const struct sandbox *sb);
+/* The one connection that brings it. The newest takes the place of the one before, whose
+ * on_replaced() is called: a container that was started again, or whose host was cut off, must not
+ * be kept out by a connection that has yet to be missed. */
+void sandbox_begin_stream(struct sandbox *sb, void (*on_replaced)(void *data), void *data);
+void sandbox_end_stream(struct sandbox *sb, const void *data); /* where it still is data's */
 /* Its runner has said which commands it knows. */
 bool sandbox_is_reached(const struct sandbox *sb);
 struct sandbox *sandbox_ref(struct sandbox *sb);

@@ -74,6 +74,27 @@ static void test_refused(const struct spec *spec)
     spec_done(&there.spec);
 }
 
+#define LARGE 33000
+
+static void test_records(const struct spec *spec)
+{
+    struct sandbox_maker by = {.key = "", .address = ""};
+    const struct runtime_ops *kube = runtime_find("kube"), *local = runtime_find("local");
+    struct spec large;
+    manager.options.store = (void *)&some;
+    spec_copy(&large, spec);
+    large.env = xcalloc(2, sizeof(*large.env));
+    large.env[0] = xcalloc(LARGE + 1, 1);
+    memset(large.env[0], 'x', LARGE);
+    ok(sandbox_record_fits(&manager, kube, spec, &by, NULL, NULL), "a record fits a pod");
+    ok(!sandbox_record_fits(&manager, kube, &large, &by, NULL, NULL),
+       "one that does not is known before a sandbox that was made ahead is used up for it");
+    ok(sandbox_record_fits(&manager, local, &large, &by, NULL, NULL),
+       "where no runtime keeps it, any does");
+    manager.options.store = NULL;
+    spec_done(&large);
+}
+
 int main(void)
 {
     struct spec spec;
@@ -89,6 +110,7 @@ int main(void)
     test_members(&spec);
     test_weaker(&spec);
     test_refused(&spec);
+    test_records(&spec);
     pool_close(manager.pool);
     uv_run(&loop, UV_RUN_DEFAULT);
     pool_free(manager.pool);

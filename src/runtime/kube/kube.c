@@ -194,6 +194,7 @@ const struct runtime_ops runtime_kube = {
     .has_volumes = true,
     .has_streams = true,
     .has_own_images = true,
+    .record_max = KUBE_SPEC_SIZE,
     .probe = kube_probe,
     .check = kube_check,
     .start = kube_start,
