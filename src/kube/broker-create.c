@@ -103,6 +103,13 @@ static void on_looked(void *data, const struct kube_answer *answer)
 static void look_up(struct broker_task *t)
 {
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
+    const struct kube_ceiling *c = t->broker->o.ceiling;
+    char name[KUBE_PLACE_SIZE];
+    if (kube_manifest_is_common(t->object, c, &t->order) && !task_is_late(t) &&
+        sweep_is_at(t->broker, kube_manifest_name(t->object, c, &t->order, name, sizeof(name)))) {
+        task_wait(t, 0, create_again);
+        return;
+    }
     task_object_path(t, t->object, &path);
     t->looking = true;
     task_call(t, "GET", path.data, NULL, on_looked);

@@ -31,6 +31,7 @@ struct kube_broker {
     struct map *pods;         /* struct known_pod by id */
     struct map *routes;       /* struct route by id; NULL: none is known (kube/route.h) */
     struct kube_lease *lease; /* NULL: no home is asked for (KUBE_HOLD) */
+    struct kube_sweep *sweep; /* NULL: sandboxes have namespaces of their own */
     bool synced;
     uint32_t epoch; /* proto/kube.h */
 };
@@ -96,6 +97,13 @@ void broker_unref(struct kube_broker *b);
 void hold_start(struct kube_broker *b, const struct kube_order *o);
 /* Is this an order that writes for a home which is not held? err says whose it is. */
 bool hold_refuses(const struct kube_broker *b, const struct kube_order *o, struct error *err);
+
+/* Policies that no pod has (broker-sweep.c), and whether this one is about to be deleted. */
+void sweep_start(struct kube_broker *b);
+void sweep_end(struct kube_broker *b);
+bool sweep_is_at(const struct kube_broker *b, const char *policy);
+/* Has a pod that is known the policy of this sum? */
+bool broker_knows_net(const struct kube_broker *b, const char *sum);
 
 void task_start_create(struct broker_task *t);
 void task_start_delete(struct broker_task *t);

@@ -43,6 +43,7 @@ struct queued_reply {
 struct known_pod {
     char *id;
     struct kube_uids uids;
+    char net[KUBE_NAME_SIZE];          /* KUBE_LABEL_NET; "": it has none */
     char open_version[KUBE_NAME_SIZE]; /* without a caller; "": it has one */
     bool trusted;                      /* its namespace was found to be ours */
     struct kube_reply told;
@@ -214,6 +215,15 @@ bool broker_knows_uids(const struct kube_broker *b, const struct kube_uids *uids
     return false;
 }
 
+bool broker_knows_net(const struct kube_broker *b, const char *sum)
+{
+    size_t cursor = 0;
+    for (struct known_pod *p; (p = map_next(b->pods, &cursor));)
+        if (strcmp(p->net, sum) == 0)
+            return true;
+    return false;
+}
+
 static void known_pod_free(struct known_pod *p)
 {
     free(p->id);
@@ -265,6 +275,9 @@ static void on_pod_change(void *data, const struct kube_event *event)
         p->trusted &= strcmp(p->told.uid, r.uid) == 0;
         p->told = r;
         p->uids = kube_uids_read(event->object);
+        const json_t *metadata = json_object_get(event->object, "metadata");
+        snprintf(p->net, sizeof(p->net), "%s",
+                 json_member_text(json_object_get(metadata, "labels"), KUBE_LABEL_NET));
         snprintf(p->open_version, sizeof(p->open_version), "%s",
                  kube_claim_is_open(event->object) ? event->version : "");
     }
@@ -468,6 +481,7 @@ struct kube_broker *kube_broker_new(const struct kube_broker_options *options)
     b->epoch = 1 + random_below(UINT32_MAX - 1);
     broker_send(b, &(struct kube_reply){.kind = KUBE_BEGUN}, -1);
     start_watch(b);
+    sweep_start(b);
     return b;
 }
 
@@ -481,6 +495,7 @@ void kube_broker_free(struct kube_broker *b)
     list_for_each_safe(t, &b->tasks, struct broker_task, node)
         task_free(t);
     carriers_end(b);
+    sweep_end(b);
     kube_lease_free(steal_ptr(b->lease));
     for (struct known_pod *p; (p = map_next(b->pods, &cursor));)
         known_pod_free(p);

@@ -24,7 +24,6 @@
 #define LABEL_INSTANCE "mas-sandbox/instance"
 #define LABEL_ID       "mas-sandbox/id"
 #define LABEL_HASH     "mas-sandbox/spec-hash"
-#define LABEL_NET      "mas-sandbox/net"
 #define ORDER_SUM      "mas-sandbox/order"
 
 #define RUNNER_DIR     "/mas"
@@ -38,6 +37,7 @@
 #define EVENTS_BYTES   (64ll << 20)
 #define GRACE_S        3
 #define NODE_LOST_S    30
+#define COMMON_PREFIX  "sandbox-"
 #define NET_SUM_DIGITS 16 /* of the sum of a policy's rules, in its name and its label */
 
 static const struct {
@@ -181,7 +181,8 @@ bool kube_manifest_is_common(enum kube_object object, const struct kube_ceiling 
     return object == KUBE_OBJECT_POLICY && kube_layout_is_shared(c) && o->op != KUBE_PROVE;
 }
 
-/* Equal for equal rules, which sandboxes of one instance have one policy for. */
+/* Equal for equal rules, which sandboxes of one home have one policy for: its control plane alone
+ * says when that is not needed any more (broker-sweep.c). */
 static void net_sum(const struct kube_ceiling *c, const struct kube_order *o,
                     char out[NET_SUM_DIGITS + 1])
 {
@@ -191,6 +192,7 @@ static void net_sum(const struct kube_ceiling *c, const struct kube_order *o,
     struct sha256 s;
     sha256_init(&s);
     sha256_update(&s, c->instance, strlen(c->instance) + 1);
+    sha256_update(&s, kube_ceiling_home(c), strlen(kube_ceiling_home(c)) + 1);
     sha256_update(&s, text, strlen(text));
     sha256_final(&s, digest);
     sha256_hex(digest, hex);
@@ -208,7 +210,7 @@ static json_t *make_selector(const struct kube_ceiling *c, const struct kube_ord
     net_sum(c, o, sum);
     bool common = kube_manifest_is_common(KUBE_OBJECT_POLICY, c, o);
     return json_pack("{s:{s:s, s:s}}", "matchLabels", LABEL_INSTANCE, c->instance,
-                     common ? LABEL_NET : LABEL_ID, common ? sum : o->id);
+                     common ? KUBE_LABEL_NET : LABEL_ID, common ? sum : o->id);
 }
 
 static json_t *make_policy_spec(const struct kube_ceiling *c, const struct kube_order *o)
@@ -247,7 +249,7 @@ const char *kube_manifest_name(enum kube_object object, const struct kube_ceilin
     char sum[NET_SUM_DIGITS + 1];
     if (kube_manifest_is_common(object, c, o)) {
         net_sum(c, o, sum);
-        snprintf(buffer, size, "sandbox-%s", sum);
+        snprintf(buffer, size, COMMON_PREFIX "%s", sum);
         return buffer;
     }
     if (objects[object].name && !kube_layout_is_shared(c))
@@ -286,7 +288,7 @@ static json_t *make_labels(enum kube_object object, const struct kube_ceiling *c
         json_object_set_new(labels, LABEL_HASH, json_string(o->spec_hash));
     if (kube_manifest_is_common(KUBE_OBJECT_POLICY, c, o)) {
         net_sum(c, o, sum);
-        json_object_set_new(labels, LABEL_NET, json_string(sum));
+        json_object_set_new(labels, KUBE_LABEL_NET, json_string(sum));
     }
     return labels;
 }
@@ -336,7 +338,9 @@ static json_t *make_object(enum kube_object object, const struct kube_ceiling *c
     if (object != KUBE_OBJECT_NAMESPACE)
         json_object_set_new(metadata, "namespace",
                             json_string(kube_layout_namespace(c, o->id, buffer)));
-    if (!kube_manifest_is_common(object, c, o)) {
+    if (kube_manifest_is_common(object, c, o)) {
+        json_object_set_new(annotations, KUBE_ANNOTATION_HOME, json_string(kube_ceiling_home(c)));
+    } else {
         order_sum(o, sum);
         json_object_set_new(annotations, ORDER_SUM, json_string(sum));
     }
@@ -376,6 +380,23 @@ bool kube_manifest_is_of_home(const json_t *object, const struct kube_ceiling *c
 {
     const json_t *annotations = json_object_get(json_object_get(object, "metadata"), "annotations");
     return strcmp(json_member_text(annotations, KUBE_ANNOTATION_HOME), kube_ceiling_home(c)) == 0;
+}
+
+const char *kube_manifest_policy_sum(const char *name)
+{
+    size_t n = strlen(COMMON_PREFIX);
+    return strncmp(name, COMMON_PREFIX, n) == 0 ? name + n : "";
+}
+
+bool kube_manifest_is_common_policy(const json_t *policy, const struct kube_ceiling *c)
+{
+    const json_t *metadata = json_object_get(policy, "metadata");
+    const json_t *labels = json_object_get(metadata, "labels");
+    const char *sum = kube_manifest_policy_sum(json_member_text(metadata, "name"));
+    return strlen(sum) == NET_SUM_DIGITS && !json_object_get(labels, LABEL_ID) &&
+           strcmp(json_member_text(labels, LABEL_MANAGED), MANAGED_BY) == 0 &&
+           strcmp(json_member_text(labels, LABEL_INSTANCE), c->instance) == 0 &&
+           kube_manifest_is_of_home(policy, c);
 }
 
 /* --- volumes */

@@ -37,6 +37,8 @@ struct strbuf;
 /* Labels of both. */
 #define KUBE_LABEL_STATE     "sbx.state"
 #define KUBE_LABEL_ALLOCATED "sbx.allocated"
+/* Of a pod in a namespace that is shared: which of the policies there is its own. */
+#define KUBE_LABEL_NET "mas-sandbox/net"
 /* Of its namespace, or of a pod that has none of its own, in seconds since 1970. */
 #define KUBE_ANNOTATION_LAST_EXEC "sbx.last_exec_at"
 
@@ -76,6 +78,10 @@ bool kube_manifest_is_common(enum kube_object object, const struct kube_ceiling 
 /* Whether such a policy that is there already is of our instance and says the same. */
 bool kube_manifest_is_same_policy(const json_t *object, const struct kube_ceiling *c,
                                   const struct kube_order *o);
+/* Whether a policy is such a one, of our instance and of the ceiling's home; and, of its name, what
+ * its pods have for KUBE_LABEL_NET. */
+bool kube_manifest_is_common_policy(const json_t *policy, const struct kube_ceiling *c);
+const char *kube_manifest_policy_sum(const char *name);
 /* The selector of all objects of our instance. */
 #define KUBE_SELECTOR_SIZE 200
 void kube_manifest_selector(const struct kube_ceiling *c, char out[KUBE_SELECTOR_SIZE]);

@@ -211,8 +211,36 @@ static const char own_namespace[] =
     "\"mas-sandbox/instance\":\"one\",\"mas-sandbox/id\":\"own\"},"
     "\"annotations\":{\"mas-sandbox/home\":\"one\"}}}";
 
+/* Of a namespace that is shared: one pod, which has the first policy. */
+#define SHARED_POLICIES "/apis/networking.k8s.io/v1/namespaces/all/networkpolicies"
+#define USED_SUM        "0123456789abcdef"
+static const char shared_pods[] =
+    "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[{\"metadata\":{"
+    "\"namespace\":\"all\",\"name\":\"sbx-s1\",\"uid\":\"u-s1\",\"resourceVersion\":\"1\","
+    "\"labels\":{\"mas-sandbox/id\":\"s1\",\"mas-sandbox/net\":\"" USED_SUM "\"}}}]}";
+
+static char *answer_policies(size_t *ret_len)
+{
+    struct error err = {0};
+    _cleanup_json_ json_t *list = json_pack("{s:[]}", "items");
+    for (size_t i = 0; i < cluster.n; i++)
+        if (strncmp(cluster.paths[i], SHARED_POLICIES, strlen(SHARED_POLICIES)) == 0)
+            json_array_append_new(json_object_get(list, "items"),
+                                  json_parse(cluster.bodies[i], strlen(cluster.bodies[i]), &err));
+    _cleanup_free_ char *text = json_dumps(list, JSON_COMPACT);
+    return answer_with("200 OK", text, ret_len);
+}
+
 static char *answer_get(const char *path, size_t *ret_len)
 {
+    if (strstr(path, "/namespaces/all/pods?"))
+        return answer_with("200 OK",
+                           strstr(path, "watch=")              ? ""
+                           : strstr(path, "mas-sandbox%2Fnet") ? "{\"items\":[]}"
+                                                               : shared_pods,
+                           ret_len);
+    if (strstr(path, SHARED_POLICIES "?"))
+        return answer_policies(ret_len);
     if (strncmp(path, "/version", 8) == 0)
         return answer_recorded("00-version", ret_len);
     if (strstr(path, "/api/v1/pods?"))
@@ -482,6 +510,87 @@ static void check_lease(void)
     o.home[0] = 0;
     o.tag = ++tag;
     ok(send_order(&o).error == 0, "it is given back");
+    reset_cluster();
+}
+
+static void put_policy(const char *name, const char *home)
+{
+    _cleanup_free_ char *path = xasprintf(SHARED_POLICIES "/%s", name);
+    _cleanup_free_ char *body = xasprintf(
+        "{\"metadata\":{\"name\":\"%s\",\"labels\":{\"app.kubernetes.io/managed-by\":\"mas-sandbox\","
+        "\"mas-sandbox/instance\":\"one\"},\"annotations\":{\"mas-sandbox/home\":\"%s\"}}}",
+        name, home);
+    put_object(path, body);
+}
+
+static bool has_policy(const char *name)
+{
+    _cleanup_free_ char *path = xasprintf(SHARED_POLICIES "/%s", name);
+    pthread_mutex_lock(&cluster.lock);
+    bool there = find_object(path) >= 0;
+    pthread_mutex_unlock(&cluster.lock);
+    return there;
+}
+
+static void on_wake(uv_timer_t *t)
+{
+    (void)t;
+}
+
+static void on_sweep_broker_end(void *data)
+{
+    *(bool *)data = true;
+}
+
+/* Policies of a namespace that sandboxes share end with none of them. */
+static void check_sweep(struct kube_client *client, const struct kube_ceiling *own)
+{
+    struct kube_ceiling shared = *own;
+    struct kube_order o = {.version = KUBE_VERSION, .op = KUBE_HOLD, .tag = ++tag, .home = "one"};
+    int pair[2], before = sock;
+    bool over = false;
+    uv_timer_t wake;
+    shared.shared_namespace = (char[]){"all"};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        abort();
+    put_policy("sandbox-" USED_SUM, "one");
+    put_policy("sandbox-fedcba9876543210", "one");
+    put_policy("sandbox-00000000fedcba98", "two");
+    put_policy("closed", "one");
+    sock = pair[0];
+    struct kube_broker_options options = {.loop = &loop,
+                                          .client = client,
+                                          .ceiling = &shared,
+                                          .holder = "here",
+                                          .unused_policy_ms = 20,
+                                          .sock = pair[1],
+                                          .on_end = on_sweep_broker_end,
+                                          .data = &over};
+    struct kube_broker *b = kube_broker_new(&options);
+    uv_timer_init(&loop, &wake);
+    uv_timer_start(&wake, on_wake, 10, 10);
+    for (int i = 0; i < 20; i++)
+        uv_run(&loop, UV_RUN_ONCE);
+    ok(has_policy("sandbox-fedcba9876543210"), "nothing is deleted before the home is held");
+    fd_send_msg(sock, &o, sizeof(o), NULL, 0);
+    ok(await_held().error == 0, "it is");
+    while (has_policy("sandbox-fedcba9876543210"))
+        uv_run(&loop, UV_RUN_ONCE);
+    ok(true, "a policy that no pod has is deleted");
+    for (int i = 0; i < 20; i++)
+        uv_run(&loop, UV_RUN_ONCE);
+    ok(has_policy("sandbox-" USED_SUM), "one that a pod has stays");
+    ok(has_policy("sandbox-00000000fedcba98"), "and so does one of another home");
+    ok(has_policy("closed"), "and one that is the operator's");
+    ok(strstr(cluster.log, "DELETE " SHARED_POLICIES "/sandbox-fedcba9876543210 uid ") != NULL,
+       "it is the one that was looked at: %s", cluster.log);
+    uv_close((uv_handle_t *)&wake, NULL);
+    close(sock);
+    while (!over)
+        uv_run(&loop, UV_RUN_ONCE);
+    kube_broker_free(b);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    sock = before;
     reset_cluster();
 }
 
@@ -1150,6 +1259,7 @@ int main(int argc, char **argv)
     struct kube_broker *b = kube_broker_new(&options);
     check_create();
     check_lease();
+    check_sweep(client, &ceiling);
     check_others_namespace();
     check_forbidden();
     check_quotas(&ceiling);

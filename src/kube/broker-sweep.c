@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Removes policies that no pod has, in a namespace that sandboxes share (kube/layout.h): a policy
+ * there is that of all sandboxes with equal rules, and so ends with none of them.
+ *
+ * Theory of operation. Only the broker that holds the home makes pods with this home's policies, so
+ * it alone decides. Which are used is known from the watch and from the creates that are under way;
+ * one that was not used for a while, and of which the API server says that no pod has its label, is
+ * deleted. A create that wants the same one meanwhile waits until that is done, and makes it anew.
+ * Should one be deleted all the same while a pod has it, that pod loses its way out: the policy
+ * `closed` that we ship holds for all of them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/strbuf.h"
+#include "kube/broker-internal.h"
+#include "kube/ceiling.h"
+#include "kube/layout.h"
+#include "kube/lease.h"
+#include "kube/manifest.h"
+#include "kube/query.h"
+
+#define SWEEP_MS  60000
+#define AGAIN_MS  1000
+#define CALL_MS   15000
+#define UNUSED_MS (10 * 60000) /* where the options say nothing: sandboxes come and go */
+
+struct kube_sweep {
+    struct kube_broker *broker;
+    struct kube_call *call;
+    struct loop_timer timer;
+    struct map *unused; /* int64_t by name: since when it is not */
+    json_t *policies;   /* of this round */
+    size_t at;
+    char name[KUBE_PLACE_SIZE]; /* that is looked at, or deleted; "": none is */
+    char uid[KUBE_NAME_SIZE];
+};
+
+static void sweep_next(struct kube_sweep *s);
+static void sweep_delete(void *data);
+
+static void map_free_values(struct map *m)
+{
+    size_t cursor = 0;
+    for (int64_t *since; (since = map_next(m, &cursor));)
+        free(since);
+    map_free(m);
+}
+
+static void sweep_later(struct kube_sweep *s, uint64_t ms, void (*go_on)(void *data))
+{
+    s->timer.cb = go_on;
+    loop_timer_start(&s->timer, ms);
+}
+
+static void sweep_call(struct kube_sweep *s, const char *method, const char *name,
+                       const char *query_name, const char *query, const json_t *body,
+                       void (*on_done)(void *data, const struct kube_answer *answer))
+{
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
+    static const struct kube_order none; /* a shared namespace depends on none */
+    bool pods = query && strncmp(query, KUBE_LABEL_NET, strlen(KUBE_LABEL_NET)) == 0;
+    kube_manifest_collection(pods ? KUBE_OBJECT_POD : KUBE_OBJECT_POLICY, s->broker->o.ceiling,
+                             &none, &path);
+    if (name)
+        strbuf_printf(&path, "/%s", name);
+    if (query_name)
+        kube_query_add(&path, query_name, query);
+    s->call = kube_call_json(s->broker->o.client, method, path.data, body, CALL_MS, on_done, s);
+}
+
+/* --- one policy */
+
+static bool policy_is_used(const struct kube_sweep *s, const char *name)
+{
+    const struct kube_broker *b = s->broker;
+    char buffer[KUBE_PLACE_SIZE];
+    list_for_each(t, &b->tasks, struct broker_task, node) {
+        if (t->order.op == KUBE_CREATE &&
+            strcmp(kube_manifest_name(KUBE_OBJECT_POLICY, b->o.ceiling, &t->order, buffer,
+                                      sizeof(buffer)),
+                   name) == 0)
+            return true;
+    }
+    return broker_knows_net(b, kube_manifest_policy_sum(name));
+}
+
+static void on_policy_deleted(void *data, const struct kube_answer *answer)
+{
+    struct kube_sweep *s = data;
+    const struct kube_result *r = &answer->result;
+    s->call = NULL;
+    if (kube_may_pass(r->outcome)) { /* a create that waits must not find it half deleted */
+        sweep_later(s, AGAIN_MS, sweep_delete);
+        return;
+    }
+    if (r->outcome == KUBE_DONE)
+        log_info("a network policy that no pod has is deleted name=%s", s->name);
+    else if (r->outcome != KUBE_NOT_FOUND)
+        log_warn("a network policy that no pod has stays name=%s: %s", s->name, r->message);
+    sweep_next(s);
+}
+
+static void sweep_delete(void *data)
+{
+    struct kube_sweep *s = data;
+    _cleanup_json_ json_t *body = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind",
+                                            "DeleteOptions", "preconditions", "uid", s->uid);
+    sweep_call(s, "DELETE", s->name, NULL, NULL, body, on_policy_deleted);
+}
+
+static void on_policy_pods(void *data, const struct kube_answer *answer)
+{
+    struct kube_sweep *s = data;
+    bool none = answer->result.outcome == KUBE_DONE &&
+                json_is_array(json_object_get(answer->object, "items")) &&
+                json_array_size(json_object_get(answer->object, "items")) == 0;
+    s->call = NULL;
+    if (none && !policy_is_used(s, s->name))
+        sweep_delete(s);
+    else
+        sweep_next(s);
+}
+
+static void sweep_look(struct kube_sweep *s, const json_t *policy)
+{
+    char selector[KUBE_SELECTOR_SIZE];
+    const json_t *metadata = json_object_get(policy, "metadata");
+    snprintf(s->name, sizeof(s->name), "%s", json_member_text(metadata, "name"));
+    snprintf(s->uid, sizeof(s->uid), "%s", json_member_text(metadata, "uid"));
+    snprintf(selector, sizeof(selector), KUBE_LABEL_NET "=%s", kube_manifest_policy_sum(s->name));
+    sweep_call(s, "GET", NULL, "labelSelector", selector, NULL, on_policy_pods);
+}
+
+/* --- a round */
+
+static void sweep_begin(void *data);
+
+static uint32_t sweep_patience_ms(const struct kube_sweep *s)
+{
+    return s->broker->o.unused_policy_ms ? s->broker->o.unused_policy_ms : UNUSED_MS;
+}
+
+static bool is_due(const struct kube_sweep *s, const json_t *policy)
+{
+    const char *name = json_member_text(json_object_get(policy, "metadata"), "name");
+    const int64_t *since = map_find(s->unused, name);
+    return since && clock_mono_ms() - *since >= sweep_patience_ms(s);
+}
+
+static void sweep_next(struct kube_sweep *s)
+{
+    const json_t *policy;
+    s->name[0] = 0;
+    while ((policy = json_array_get(s->policies, s->at++)))
+        if (is_due(s, policy)) {
+            sweep_look(s, policy);
+            return;
+        }
+    json_decref(steal_ptr(s->policies));
+    sweep_later(s, sweep_patience_ms(s) < SWEEP_MS ? sweep_patience_ms(s) : SWEEP_MS, sweep_begin);
+}
+
+/* Those that are not there any more are forgotten. */
+static void note_unused(struct kube_sweep *s)
+{
+    struct map *before = s->unused;
+    size_t i;
+    json_t *policy;
+    s->unused = map_new();
+    json_array_foreach(s->policies, i, policy)
+    {
+        const char *name = json_member_text(json_object_get(policy, "metadata"), "name");
+        const int64_t *since = map_find(before, name);
+        if (!kube_manifest_is_common_policy(policy, s->broker->o.ceiling) ||
+            policy_is_used(s, name))
+            continue;
+        int64_t *at = new0(int64_t);
+        *at = since ? *since : clock_mono_ms();
+        free(map_put(s->unused, name, at));
+    }
+    map_free_values(before);
+}
+
+static void on_policies(void *data, const struct kube_answer *answer)
+{
+    struct kube_sweep *s = data;
+    s->call = NULL;
+    s->at = 0;
+    if (answer->result.outcome == KUBE_DONE) {
+        s->policies = json_incref(json_object_get(answer->object, "items"));
+        note_unused(s);
+    }
+    sweep_next(s);
+}
+
+/* The watch says which pods there are only once it has listed them. */
+static void sweep_begin(void *data)
+{
+    struct kube_sweep *s = data;
+    const struct kube_broker *b = s->broker;
+    char selector[KUBE_SELECTOR_SIZE];
+    if (!b->synced || !b->lease || !kube_lease_is_held(b->lease)) {
+        sweep_next(s);
+        return;
+    }
+    kube_manifest_selector(b->o.ceiling, selector);
+    sweep_call(s, "GET", NULL, "labelSelector", selector, NULL, on_policies);
+}
+
+bool sweep_is_at(const struct kube_broker *b, const char *policy)
+{
+    return b->sweep && strcmp(b->sweep->name, policy) == 0;
+}
+
+void sweep_start(struct kube_broker *b)
+{
+    if (!kube_layout_is_shared(b->o.ceiling))
+        return;
+    struct kube_sweep *s = b->sweep = new0(struct kube_sweep);
+    s->broker = b;
+    s->unused = map_new();
+    b->n_open++;
+    loop_timer_init(&s->timer, b->o.loop, sweep_begin, s);
+    sweep_next(s);
+}
+
+static void on_sweep_closed(void *data)
+{
+    struct kube_sweep *s = data;
+    struct kube_broker *b = s->broker;
+    free(s);
+    broker_unref(b);
+}
+
+void sweep_end(struct kube_broker *b)
+{
+    struct kube_sweep *s = steal_ptr(b->sweep);
+    if (!s)
+        return;
+    kube_call_cancel(steal_ptr(s->call));
+    map_free_values(s->unused);
+    json_decref(s->policies);
+    loop_timer_close(&s->timer, on_sweep_closed, s);
+}
