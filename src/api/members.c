@@ -204,7 +204,7 @@ const struct member query_audit[] = {{"since"},        {"until"}, {"limit"},   {
 
 static bool is_switch(const char *value)
 {
-    static const char *const words[] = {"", "0", "1", "false", "true"};
+    static const char *const words[] = {"0", "1", "false", "true"};
     for (size_t i = 0; i < ELEMENTS(words); i++)
         if (strcmp(value, words[i]) == 0)
             return true;

@@ -40,7 +40,8 @@ int spec_json_env(const json_t *body, const char *key, char ***ret, struct error
     {
         r = check_env_name(name, err);
         if (r >= 0 && !json_is_string(value))
-            r = error_field(err, key, "%s.%.60s must be a string", key, name);
+            r = error_within(err, error_field(err, name, "'%.60s' must be a string", name), "%s",
+                             key);
         if (r < 0) {
             strv_free(env);
             return r;

@@ -56,6 +56,7 @@ void validate_put(struct strbuf *b, int32_t cp)
 
 /* --- what does not show */
 
+/* Controls, and every character that Unicode calls default ignorable. */
 static const struct {
     int32_t first, last;
     enum char_class class;
@@ -67,12 +68,13 @@ static const struct {
     {0x17b4, 0x17b5, CHAR_ZERO_WIDTH},   {0x180b, 0x180f, CHAR_ZERO_WIDTH},
     {0x200b, 0x200b, CHAR_ZERO_WIDTH},   {0x200c, 0x200d, CHAR_JOINER},
     {0x200e, 0x200f, CHAR_BIDI_MARK},    {0x202a, 0x202e, CHAR_BIDI},
-    {0x2060, 0x2064, CHAR_ZERO_WIDTH},   {0x2066, 0x2069, CHAR_BIDI},
+    {0x2060, 0x2065, CHAR_ZERO_WIDTH},   {0x2066, 0x2069, CHAR_BIDI},
     {0x206a, 0x206f, CHAR_ZERO_WIDTH},   {0x3164, 0x3164, CHAR_ZERO_WIDTH},
     {0xfe00, 0xfe0f, CHAR_VARIATION},    {0xfeff, 0xfeff, CHAR_ZERO_WIDTH},
-    {0xffa0, 0xffa0, CHAR_ZERO_WIDTH},   {0xfff9, 0xfffb, CHAR_ZERO_WIDTH},
-    {0x1d173, 0x1d17a, CHAR_ZERO_WIDTH}, {0xe0000, 0xe007f, CHAR_TAG},
-    {0xe0100, 0xe01ef, CHAR_VARIATION},
+    {0xffa0, 0xffa0, CHAR_ZERO_WIDTH},   {0xfff0, 0xfffb, CHAR_ZERO_WIDTH},
+    {0x1bca0, 0x1bca3, CHAR_ZERO_WIDTH}, {0x1d173, 0x1d17a, CHAR_ZERO_WIDTH},
+    {0xe0000, 0xe007f, CHAR_TAG},        {0xe0080, 0xe00ff, CHAR_ZERO_WIDTH},
+    {0xe0100, 0xe01ef, CHAR_VARIATION},  {0xe01f0, 0xe0fff, CHAR_ZERO_WIDTH},
 };
 
 enum char_class validate_class(int32_t cp)
@@ -87,10 +89,27 @@ enum char_class validate_class(int32_t cp)
     return CHAR_PLAIN;
 }
 
-/* Separators of lines and paragraphs begin a line where a terminal knows them. */
+/* What a reader cannot tell from a space, from nothing or from its neighbours, although text may
+ * need it: spaces that are not U+0020, separators of lines and paragraphs, the empty pattern of
+ * Braille, marks that format other scripts, characters whose look only the font knows. */
+static const struct {
+    int32_t first, last;
+} doubtful[] = {
+    {0xa0, 0xa0},       {0x600, 0x605},     {0x6dd, 0x6dd},      {0x70f, 0x70f},
+    {0x890, 0x891},     {0x8e2, 0x8e2},     {0x1680, 0x1680},    {0x2000, 0x200a},
+    {0x2028, 0x2029},   {0x202f, 0x202f},   {0x205f, 0x205f},    {0x2800, 0x2800},
+    {0x3000, 0x3000},   {0xe000, 0xf8ff},   {0xfdd0, 0xfdef},    {0x110bd, 0x110bd},
+    {0x110cd, 0x110cd}, {0x13430, 0x1343f}, {0xf0000, 0x10ffff},
+};
+
 bool validate_shows(int32_t cp)
 {
-    return cp >= ' ' && cp != 0x2028 && cp != 0x2029 && validate_class(cp) == CHAR_PLAIN;
+    if (cp < ' ' || validate_class(cp) != CHAR_PLAIN)
+        return false;
+    for (size_t i = 0; i < ELEMENTS_OF(doubtful) && doubtful[i].first <= cp; i++)
+        if (cp <= doubtful[i].last)
+            return false;
+    return (cp & 0xfffe) != 0xfffe; /* the last two of each plane are no characters */
 }
 
 /* --- what shows as ASCII */

@@ -85,5 +85,6 @@ json_t *validation_to_json(const struct validation *v);
 
 /* The next code point at text[*pos], *pos moved on; -1 for a byte that is not UTF-8. */
 int32_t validate_next(const char *text, size_t len, size_t *pos);
-/* Whether it shows as itself: no control, no mark of direction, nothing without a width. */
+/* Whether it shows as itself: no control, no mark of direction, nothing without a width, nothing
+ * that looks like a space. */
 bool validate_shows(int32_t cp);

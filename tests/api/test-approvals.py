@@ -1063,6 +1063,34 @@ def test_sbx_shows_all_that_the_digest_covers_the_unusual():
         check(written(name) in outputs["ls " + box.id], outputs)
 
 
+# Unicode's Default_Ignorable_Code_Point, which Python's module does not know; what only a font gives a look; blanks that are no spaces.
+IGNORABLE = ((0x34f, 0x34f), (0x115f, 0x1160), (0x17b4, 0x17b5), (0x180b, 0x180f), (0x2065, 0x2065), (0x3164, 0x3164), (0xfe00, 0xfe0f), (0xffa0, 0xffa0),
+             (0xfff0, 0xfff8), (0xe0000, 0xe0fff))
+NO_LOOK = ((0x2800, 0x2800), (0xe000, 0xe002), (0xf8fd, 0xf8ff), (0xfdd0, 0xfdef), (0xfffe, 0xffff), (0xf0000, 0xf0002), (0x10fffe, 0x10ffff))
+
+
+@test("no character without a look of its own is shown as it is, whatever Unicode calls it")
+def test_no_character_without_a_look():
+    import unicodedata
+    hidden = {chr(cp) for cp in range(1, 0x110000) if unicodedata.category(chr(cp)) in ("Cc", "Cf", "Zs", "Zl", "Zp")} - {" "}
+    hidden |= {chr(cp) for first, last in IGNORABLE + NO_LOOK for cp in range(first, last + 1)}
+    check(len(hidden) > 4000, len(hidden))
+    with Guarded(ASK_ALL) as d:
+        addr = ["-addr", f"http://127.0.0.1:{d.port}"]
+        a = d.post("/v1/run", {"command": ["echo"] + [f"a{c}b" for c in sorted(hidden)]})
+        id = a.json["approval_id"]
+        for verb in (["approvals", "show", id], ["approvals", "list"]):
+            p = subprocess.run([SBX, *verb, *addr], capture_output=True, timeout=120)
+            equal(p.returncode, 0, p.stderr)
+            equal(sorted(f"U+{ord(c):04X}" for c in hidden & set(p.stdout.decode()) - {"\n"}), [], f"{verb} shows these as they are")
+        text = subprocess.run([SBX, "approvals", "show", id, *addr], capture_output=True, timeout=120).stdout.decode()
+        check("do not show" in text, text[:2000])
+        for c in ("\u3000", "\U0001bca0", "\u2065", "\u2800"):
+            one = d.post("/v1/run", {"command": ["echo", f"a{c}b"]}).json["approval_id"]
+            text = subprocess.run([SBX, "approvals", "show", one, *addr], capture_output=True, timeout=120).stdout.decode()
+            check("do not show" in text, f"U+{ord(c):04X}: {text}")
+
+
 @test("sbx approvals show is no wider than the terminal, loses nothing, and puts nothing else at the left edge")
 def test_sbx_approvals_show_is_no_wider_than_the_terminal():
     with Guarded(ASK_ALL) as d:
