@@ -67,14 +67,15 @@ const char *const mount_proc_read_only[] = {
     "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", NULL,
 };
 
-/* A mask that is not there hides nothing (ENOENT); a directory cannot be covered by a device. */
+/* What is not there needs no mask. A directory cannot be covered by a device, and that is asked
+ * before: a mount that the kernel has to take back costs a grace period of its own. */
 static int mask_path(const char *path)
 {
-    if (mount("/dev/null", path, NULL, MS_BIND, NULL) == 0 || errno == ENOENT)
-        return 0;
-    if (errno != ENOTDIR)
-        return -errno;
-    return mount(ROOT_EMPTY_DIR, path, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    const char *mask = S_ISDIR(st.st_mode) ? ROOT_EMPTY_DIR : "/dev/null";
+    return mount(mask, path, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
 }
 
 int mount_proc_masks(void)

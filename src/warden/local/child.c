@@ -20,7 +20,6 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/landlock.h"
-#include "builder/mount-calls.h"
 #include "warden/cgroup.h"
 #include "warden/local/image.h"
 #include "warden/landlock.h"
@@ -83,17 +82,15 @@ static int drop_caps(bool shared_uid)
     return negative_errno((int)syscall(SYS_capset, &header, data));
 }
 
-/* A descriptor for writing would keep /proc from being sealed, so it is opened in a mount of its
- * own, which no path leads to. The files of a process that is closed to others are the host's
- * root's, so it is opened to them first: there is no other process in the sandbox yet. From here on
- * it stays closed. */
+/* A descriptor for writing would keep /proc from being sealed, so it is opened before that is
+ * mounted, in the one that the template has in its place and that no path leads to afterwards. (A
+ * mount of its own would do as well, but to give it back costs a grace period of the kernel's.) The
+ * files of a process that is closed to others are the host's root's, so it is opened to them first:
+ * there is no other process in the sandbox yet. From here on it stays closed. */
 static int open_score(void)
 {
-    _cleanup_close_ int proc = open_tree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (proc < 0)
-        return -errno;
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-    int fd = negative_errno(openat(proc, "self/oom_score_adj", O_RDWR | O_CLOEXEC));
+    int fd = negative_errno(open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC));
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     return fd;
 }
@@ -116,8 +113,8 @@ static int become_blank(const struct child_template *t, int *seat)
     umask(022);
     if (!t->from_zygote) /* which has given it a network (network.h) */
         child_must(child_raise_loopback(), "loopback", WALL_NETWORK);
-    child_must(mount_proc(), "mount /proc", WALL_FILESYSTEM);
     int score = open_score();
+    child_must(mount_proc(), "mount /proc", WALL_FILESYSTEM);
     int user_limits = child_open_user_limits();
     child_must(user_limits, "open user limits", WALL_USERS);
     child_must(child_write_user_limits(&t->user_limits, user_limits), "lower user limits",
