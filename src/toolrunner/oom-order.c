@@ -28,7 +28,7 @@ static void on_turn_over(struct epoll_timer *t)
     if (start_any_shares())
         epoll_timer_set_us(o->loop, &o->timer, OOM_ORDER_TURN_US);
     else if (score_write(o, o->runner))
-        o->raised = false;
+        o->raised = o->empty = false;
     else
         log_warn("the runner's OOM score cannot be put back");
 }
@@ -61,6 +61,15 @@ void oom_order_on_start(struct oom_order *o)
         return;
     if (!o->raised)
         o->raised = score_raise(o);
-    if (o->raised && !epoll_timer_is_set(&o->timer))
+    if (o->raised && (o->empty || !epoll_timer_is_set(&o->timer)))
         epoll_timer_set_us(o->loop, &o->timer, OOM_ORDER_TURN_US);
+    o->empty = false;
+}
+
+void oom_order_on_empty(struct oom_order *o)
+{
+    if (!o->raised || o->empty)
+        return;
+    o->empty = true;
+    epoll_timer_set_us(o->loop, &o->timer, OOM_ORDER_REST_US);
 }

@@ -7,7 +7,10 @@
  * back only when no child is left that has not yet reached its program.
  *
  * A change makes the kernel walk over all processes of the host. So the score is put back a little
- * later than the start, once for all starts of that time. */
+ * later than the start, once for all starts of that time. Where all that was started has ended by
+ * then, there is nothing left for the runner to go after, and the change waits much longer: most
+ * often for the next command, which needs the score as it is, or for the end of a sandbox that was
+ * made for one command. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,6 +20,7 @@
 #define OOM_ORDER_STEP    100 /* so much more than the runner's is the commands' score */
 #define OOM_ORDER_MAX     1000
 #define OOM_ORDER_TURN_US (10 * 1000)
+#define OOM_ORDER_REST_US (500 * 1000) /* where no process is left */
 
 struct oom_order {
     struct epoll_loop *loop;
@@ -24,6 +28,7 @@ struct oom_order {
     int fd;      /* of the runner's own score, or -1: then there is no order */
     int runner;  /* its own score, while */
     bool raised; /* it has the commands' */
+    bool empty;  /* and no process has been started since the last one ended */
 };
 
 /* The runner's score, to be opened while it still may: before its memory is closed to others and
@@ -33,3 +38,5 @@ int oom_order_open(void);
 void oom_order_init(struct oom_order *o, struct epoll_loop *loop, int fd);
 /* A child is about to be made. */
 void oom_order_on_start(struct oom_order *o);
+/* The last process but the runner has ended. */
+void oom_order_on_empty(struct oom_order *o);

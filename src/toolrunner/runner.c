@@ -49,6 +49,8 @@ void runner_reap(struct runner *r)
             ended[n].pid = pid;
         }
         r->childless = pid < 0 && errno == ECHILD;
+        if (r->childless)
+            oom_order_on_empty(&r->oom_order);
         for (size_t i = 0; i < n; i++) {
             if (!listener_on_exit(&r->listener, ended[i].pid))
                 exec_on_exit(r, ended[i].pid, ended[i].status, &ended[i].usage);
