@@ -107,11 +107,10 @@ static void leave_process(void *data)
     _exit(CONTROL_EXIT_LEFT);
 }
 
-/* Another control plane waits to take over. Connections that come meanwhile wait for it. */
-static void on_leave_signal(void *data, int signo)
+/* Connections that come meanwhile wait for the next control plane. */
+void control_make_way(void *data)
 {
     struct control *k = data;
-    (void)signo;
     if (k->stops || k->leaving || !k->server)
         return;
     k->leaving = true;
@@ -119,6 +118,13 @@ static void on_leave_signal(void *data, int signo)
     loop_timer_start(&k->leave_timer, LEAVE_MS);
     mcp_drain(k->mcp);
     http_server_drain(k->server, leave_process, k);
+}
+
+/* Another control plane waits to take over. */
+static void on_leave_signal(void *data, int signo)
+{
+    (void)signo;
+    control_make_way(data);
 }
 
 static void on_reload_signal(void *data, int signo)

@@ -44,6 +44,7 @@ struct control {
  * every sandbox at once, for a client on stdin that has gone. */
 void control_watch_signals(struct control *k);
 void control_end(void *data);
+void control_make_way(void *data);
 
 /* default-image.c. Waits for the image that every sandbox has that names no other. */
 int control_find_default_image(struct control *k, struct error *err);

@@ -399,6 +399,15 @@ static void on_all_found(void *data)
     manager_rebuilt(k->manager);
 }
 
+/* The next control plane takes its sandboxes over as at the start of the daemon, once the home is
+ * its own: until then it waits for them, however long that takes. This one would count them as
+ * lost. */
+static void on_home_lost(void *data)
+{
+    log_warn("another control plane of this home has written to the cluster: this one makes way");
+    control_make_way(data);
+}
+
 /* A pod that does not come to run is given up before the manager would do so, with the reason. */
 static struct cluster *make_cluster(struct control *k)
 {
@@ -411,6 +420,7 @@ static struct cluster *make_cluster(struct control *k)
                                 .home = c->kube.home ? c->kube.home : c->kube.instance,
                                 .on_found = on_sandbox_found,
                                 .on_rebuilt = on_all_found,
+                                .on_home_lost = on_home_lost,
                                 .found_data = k,
                                 .image = c->kube.image,
                                 .pool_spec = has_pool ? &k->default_spec : NULL,

@@ -79,7 +79,8 @@ enum keeper_fd {
 #define READY_DROPPED 'd'
 #define READY_SERVES  's'
 
-/* Exit status of a control plane that has made way for the next one. */
+/* Exit status of a control plane that has made way for the next one, which was installed meanwhile
+ * or is to know its sandboxes anew. */
 #define CONTROL_EXIT_LEFT 76
 /* Exit status of a control plane that says "starting again will not help". */
 #define CONTROL_EXIT_REFUSED 78

@@ -254,6 +254,14 @@ static bool run_until(bool (*holds)(void))
     return holds();
 }
 
+static unsigned n_losses;
+
+static void on_home_lost(void *data)
+{
+    (void)data;
+    n_losses++;
+}
+
 static void begin(cluster_found_fn on_found)
 {
     static uint64_t generation;
@@ -274,6 +282,7 @@ static void begin(cluster_found_fn on_found)
                                 .home = "home",
                                 .unproven_network = unproven,
                                 .on_found = on_found,
+                                .on_home_lost = on_home_lost,
                                 .pool_spec = pool_spec,
                                 .start_ms = 100};
     cluster = cluster_new(&o);
@@ -492,6 +501,23 @@ static bool is_held(void)
 static bool taken_first(void)
 {
     return n_ends || pods[0].n_takes > 0;
+}
+
+/* Of a control plane that has had the home, and of no other. */
+static void test_home_is_anothers(void)
+{
+    n_losses = 0;
+    begin(on_found);
+    cluster_start(cluster);
+    run_until(is_held);
+    struct kube_reply late = {.kind = KUBE_HELD, .error = ERROR_UNAVAILABLE};
+    broker_send(&late, -1);
+    run_round();
+    ok(!n_losses, "a home that is only not renewed in time is not another's");
+    tell_home(true);
+    run_round();
+    ok(n_losses == 1, "that another control plane has it is said once: %u", n_losses);
+    end(NULL);
 }
 
 /* What is deleted is what was meant when that was ordered. */
@@ -852,6 +878,7 @@ int main(void)
     test_marks_fail();
     test_unclaimed();
     test_another_ones();
+    test_home_is_anothers();
     test_creates_wait();
     uv_close((uv_handle_t *)&patience, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);

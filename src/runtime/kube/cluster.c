@@ -55,6 +55,7 @@ struct cluster {
     bool listed;     /* all sandboxes were listed by this broker: an unknown one is a stranger */
     bool closed;
     bool held;           /* the home is this control plane's: orders go out */
+    bool was_held;       /* at any time */
     char lease_why[256]; /* where it is not, and that is known; "" */
     struct loop_timer leave_timer;
     void (*on_left)(void *data);
@@ -429,6 +430,9 @@ static void on_held(struct cluster *c, const struct kube_reply *r)
         drop_outdated(c);
         tell_home_lost(c, r);
     }
+    if (other && c->was_held && c->o.on_home_lost)
+        c->o.on_home_lost(c->o.found_data);
+    c->was_held |= held;
     if (begins)
         cluster_list(c);
 }

@@ -53,6 +53,9 @@ struct cluster_options {
     cluster_found_fn on_found;    /* NULL: none is needed */
     /* All that was there was found, and none was left as it is; NULL: not of interest. */
     void (*on_rebuilt)(void *data);
+    /* Another control plane has or had the home after this one: what this one knows of its
+     * sandboxes is old, and its connections are not theirs any more. NULL: not of interest. */
+    void (*on_home_lost)(void *data);
     void *found_data;
     uint64_t start_ms; /* how long a pod may take until its runner answers */
 };

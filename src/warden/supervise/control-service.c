@@ -79,6 +79,13 @@ static bool lives_without_control(const struct supervisor *s)
     return s->told_ready && !s->proven && !s->startup->line_mode;
 }
 
+/* It waits for room on the disk, or has made way by itself. */
+static bool is_no_crash(int status)
+{
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    return code == CONTROL_EXIT_NO_SPACE || code == CONTROL_EXIT_LEFT;
+}
+
 static void restart_control(struct supervisor *s, pid_t pid, int status)
 {
     service_log_death("control plane", pid, status);
@@ -93,8 +100,7 @@ static void restart_control(struct supervisor *s, pid_t pid, int status)
         supervisor_quit(s, 1);
         return;
     }
-    bool full = WIFEXITED(status) && WEXITSTATUS(status) == CONTROL_EXIT_NO_SPACE;
-    if (s->startup->line_mode || (!full && too_many_crashes(s))) {
+    if (s->startup->line_mode || (!is_no_crash(status) && too_many_crashes(s))) {
         log_error("control plane is not started again crashes=%lld", (long long)s->crashes);
         supervisor_quit(s, 1);
         return;
