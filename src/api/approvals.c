@@ -100,13 +100,16 @@ static int parse_session(const json_t *body, struct approval_session *s, char **
     s->count = 1;
     s->ttl_s = SESSION_TTL;
     r = json_member_int(o, "count", 1, APPROVAL_SESSION_MAX, &s->count, err);
-    if (r >= 0)
-        r = json_member_int(o, "ttl_seconds", 1, APPROVAL_SESSION_S, &s->ttl_s, err);
-    if (r >= 0)
-        r = json_member_strv(o, "argv_prefix", PREFIX_MAX, prefix, err);
-    if (r >= 0)
-        r = json_member_strv(o, "rules", RULES_LIST_MAX, rules, err);
+    if (r < 0)
+        return error_within(err, r, "session");
+    r = json_member_int(o, "ttl_seconds", 1, APPROVAL_SESSION_S, &s->ttl_s, err);
+    if (r < 0)
+        return error_within(err, r, "session");
+    r = json_member_strv(o, "argv_prefix", PREFIX_MAX, prefix, err);
+    if (r < 0)
+        return error_within(err, r, "session");
     s->argv_prefix = *prefix;
+    r = json_member_strv(o, "rules", RULES_LIST_MAX, rules, err);
     s->rules = *rules;
     return error_within(err, r, "session");
 }

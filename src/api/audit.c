@@ -245,13 +245,23 @@ static int parse_filter(const struct api_request *req, struct reader *r, struct 
         r->values[i] = value ? xstrdup(value) : NULL;
         *members[i] = r->values[i];
     }
-    r->left = parse_order(req, r, err) >= 0 && r->follow ? LIMIT_MAX : LIMIT_DEFAULT;
-    int e = error_is_set(err) ? -1 : 0;
-    e = e < 0 ? e : api_query_number(req, "since", 0, INT64_MAX, &f->since, err);
-    e = e < 0 ? e : api_query_number(req, "until", 1, INT64_MAX, &f->until, err);
-    e = e < 0 ? e : api_query_number(req, "limit", 1, LIMIT_MAX, &r->left, err);
-    e = e < 0 ? e : query_time(req, "from", &f->from_ns, err);
-    return e < 0 ? e : query_time(req, "to", &f->to_ns, err);
+    int e = parse_order(req, r, err);
+    if (e < 0)
+        return e;
+    r->left = r->follow ? LIMIT_MAX : LIMIT_DEFAULT;
+    e = api_query_number(req, "since", 0, INT64_MAX, &f->since, err);
+    if (e < 0)
+        return e;
+    e = api_query_number(req, "until", 1, INT64_MAX, &f->until, err);
+    if (e < 0)
+        return e;
+    e = api_query_number(req, "limit", 1, LIMIT_MAX, &r->left, err);
+    if (e < 0)
+        return e;
+    e = query_time(req, "from", &f->from_ns, err);
+    if (e < 0)
+        return e;
+    return query_time(req, "to", &f->to_ns, err);
 }
 
 int handle_audit(struct api_request *req)

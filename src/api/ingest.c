@@ -69,8 +69,12 @@ static int ingest_output(struct exec *e, const json_t *event, struct error *err)
     size_t len = 0, n_replaced = 0;
     int64_t offset = -1;
     int r = json_member_string(event, "stream", &stream, err);
-    r = r < 0 ? r : json_member_string(event, "data_base64", &encoded, err);
-    r = r < 0 ? r : json_member_int(event, "offset", 0, OFFSET_MAX, &offset, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(event, "data_base64", &encoded, err);
+    if (r < 0)
+        return r;
+    r = json_member_int(event, "offset", 0, OFFSET_MAX, &offset, err);
     if (r < 0)
         return r;
     uint8_t which = strcmp(stream, "stdout") == 0   ? OUTPUT_STDOUT
@@ -97,7 +101,9 @@ static int ingest_event(struct ingest *in, const json_t *event, struct error *er
 {
     const char *type = "", *id = "";
     int r = json_member_string(event, "type", &type, err);
-    r = r < 0 ? r : json_member_string(event, "exec_id", &id, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(event, "exec_id", &id, err);
     if (r < 0)
         return r;
     struct exec *e = exec_find(in->sandbox, id);

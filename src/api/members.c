@@ -271,13 +271,15 @@ int api_check_members(struct api_request *req, struct error *err)
     bool native = req->route->style == STYLE_NATIVE;
     const struct members_check how = {.ignored = native ? NULL : &ignored};
     int r = check_conditions(req->http, err);
-    if (r >= 0)
-        r = check_repeatable(req, &ignored, err);
+    if (r < 0)
+        return r;
+    r = check_repeatable(req, &ignored, err);
     for (size_t i = 0; r >= 0 && http_request_query_at(req->http, i, &value); i++)
         r = check_parameter(req, i, &ignored, err);
     if (r >= 0 && req->body)
         r = members_check(&how, req->body, req->route->body ? req->route->body : members_none, "",
                           err);
+    /* A request that is refused says what would have been ignored, too: its caller mends both. */
     if (ignored.len)
         http_response_header(req->http, "X-Mas-Ignored", ignored.data);
     return r;

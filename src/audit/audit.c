@@ -91,9 +91,15 @@ int audit_write(struct audit *a, const struct audit_record *r, uint64_t *ret_seq
     if (!a)
         return 0;
     int e = write_owed(a, err);
-    e = e < 0 ? e : format_record(a, r, err);
-    e = e < 0 ? e : append_line(a, audit_kind_flags(r->kind), r->call_id, r, err);
-    if (e >= 0 && ret_seq)
+    if (e < 0)
+        return e;
+    e = format_record(a, r, err);
+    if (e < 0)
+        return e;
+    e = append_line(a, audit_kind_flags(r->kind), r->call_id, r, err);
+    if (e < 0)
+        return e;
+    if (ret_seq)
         *ret_seq = a->seq;
     return e;
 }

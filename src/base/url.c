@@ -49,9 +49,12 @@ int url_parse(const char *text, struct url *ret)
     struct url u = {.tls = tls, .has_user = p.user != NULL, .rest = p.rest};
     u.target.port = tls ? 443 : 80;
     int r = target_parse_host(p.host, p.host_len, &u.target);
-    if (r >= 0 && p.port)
+    if (r < 0)
+        return r;
+    if (p.port)
         r = p.port[-1] == ':' ? target_parse_port(p.port, p.port_len, &u.target.port) : -EINVAL;
-    if (r >= 0)
-        *ret = u;
+    if (r < 0)
+        return r;
+    *ret = u;
     return r;
 }

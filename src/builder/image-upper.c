@@ -242,7 +242,9 @@ static int read_trust_store(const struct image_upper *u, int lower_fd, const cha
     if (fstat(u->authority_fd, &st) < 0)
         return -errno;
     r = strbuf_puts(ret, "\n");
-    r = r < 0 ? r : strbuf_reserve(ret, (size_t)st.st_size + 1);
+    if (r < 0)
+        return r;
+    r = strbuf_reserve(ret, (size_t)st.st_size + 1);
     if (r < 0)
         return r;
     ssize_t n = pread(u->authority_fd, ret->data + ret->len, (size_t)st.st_size, 0);

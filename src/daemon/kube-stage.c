@@ -82,7 +82,8 @@ static int seal_relay(const struct config *c, struct error *err)
         json_pack("{s:s, s:s, s:s}", "relay", c->kube.socket, "log_level", c->log_level,
                   "log_format", c->log_format);
     int r = json_format(settings, &text);
-    r = r < 0 ? r : fd_sealed_memory("mas-kube-settings", text.data, text.len);
+    if (r >= 0)
+        r = fd_sealed_memory("mas-kube-settings", text.data, text.len);
     return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "hand the broker's socket over") : r;
 }
 

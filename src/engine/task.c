@@ -371,10 +371,12 @@ static int forget_container(struct engine *e)
         return r;
     if (!e->mark.container[0]) /* it never was ready */
         r = find_late(e);
-    if (r == -ENOENT)
-        return 0;
-    r = r < 0 ? r : api_remove(e, e->mark.container);
-    if (r == 0 && !e->order.mark.pid && engine_dialect(e)->end_remains)
+    if (r < 0)
+        return r == -ENOENT ? 0 : r;
+    r = api_remove(e, e->mark.container);
+    if (r < 0)
+        return r;
+    if (!e->order.mark.pid && engine_dialect(e)->end_remains)
         engine_dialect(e)->end_remains(e->mark.container);
     return r;
 }

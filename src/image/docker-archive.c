@@ -148,14 +148,19 @@ static int take_image(struct spool *s, const json_t *image, int parts_fd, struct
     _cleanup_strv_ char **names = NULL;
     uint64_t left = unpack_largest_tar(&m->options->limits);
     int r = json_member_strv(image, "Layers", m->options->limits.layers, &names, err);
-    if (r >= 0)
-        r = take_config(s, image, parts_fd, err);
+    if (r < 0)
+        return r;
+    r = take_config(s, image, parts_fd, err);
+    if (r < 0)
+        return r;
     m->progress.layers = strv_length(names);
-    for (size_t i = 0; r >= 0 && names && names[i]; i++) {
+    for (size_t i = 0; names && names[i]; i++) {
         m->progress.layer = i + 1;
         r = take_layer(s, names[i], i, parts_fd, m, &left, err);
-        if (r < 0)
+        if (r < 0) {
             error_prefix(err, "layer %zu", i + 1);
+            return r;
+        }
     }
     return r;
 }

@@ -260,10 +260,13 @@ static int read_sizes(struct fetch *f, const json_t *manifest, struct error *err
         return error_set(err, ERROR_TOO_LARGE, 0, "%zu layers are over images_max_layers",
                          f->layers);
     int r = count_blob(f, json_object_get(manifest, "config"), &f->total_bytes, err);
+    if (r < 0)
+        return r;
     json_array_foreach(layers, i, layer)
     {
-        if (r >= 0)
-            r = count_blob(f, layer, &f->total_bytes, err);
+        r = count_blob(f, layer, &f->total_bytes, err);
+        if (r < 0)
+            return r;
     }
     return r;
 }

@@ -87,11 +87,13 @@ int worker_commit(struct worker *w, struct image_info *info, const char *source,
         return error_set(err, ERROR_TOO_LARGE, 0, "the image's environment is over %d bytes",
                          KEEPER_ENV_MAX);
     int r = w->o->config.disks ? disk_make(w, info, err) : 0;
-    r = r < 0 ? r : make_room(w, info, err);
-    free(info->name);
-    info->name = xstrdup(source);
     if (r < 0)
         return r;
+    r = make_room(w, info, err);
+    if (r < 0)
+        return r;
+    free(info->name);
+    info->name = xstrdup(source);
     r = image_store_commit(w->store, w->work, info, err);
     if (r < 0)
         return r;

@@ -305,7 +305,10 @@ int rpc_format_notification(struct strbuf *out, const char *method, const json_t
 int rpc_format_request(struct strbuf *out, const char *id, const char *method, const json_t *params)
 {
     int r = append_head(out, id);
-    if (r >= 0)
-        r = strbuf_printf(out, ",\"method\":\"%s\"", method);
-    return append_end(out, r < 0 || !params ? r : append_value(out, "params", params));
+    if (r < 0)
+        return r;
+    r = strbuf_printf(out, ",\"method\":\"%s\"", method);
+    if (r < 0)
+        return r;
+    return append_end(out, params ? append_value(out, "params", params) : 0);
 }

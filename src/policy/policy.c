@@ -100,8 +100,9 @@ static int parse_network(const json_t *obj, struct policy *p, struct error *err)
     r = find_member(net, "enabled", &enabled, err);
     if (r >= 0 && enabled)
         r = json_member_bool(net, enabled, &p->network_enabled, err);
-    if (r >= 0)
-        r = parse_list(net, "allowedhosts", &p->allowed_hosts, err);
+    if (r < 0)
+        return error_within(err, r, "%s", key);
+    r = parse_list(net, "allowedhosts", &p->allowed_hosts, err);
     return r < 0 ? error_within(err, r, "%s", key) : 0;
 }
 

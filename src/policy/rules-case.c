@@ -64,8 +64,9 @@ static int parse_word(struct rules_parse *p, const struct node *n, char **ret)
 {
     const char *text;
     int r = rules_parse_text(p, n, RULES_PATTERN_MAX, &text);
-    if (r >= 0)
-        *ret = xstrdup(text);
+    if (r < 0)
+        return r;
+    *ret = xstrdup(text);
     return r;
 }
 

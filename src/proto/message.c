@@ -398,12 +398,11 @@ int msg_spawn_format(struct strbuf *out, uint32_t stream, const struct msg_spawn
     put_u32(&w, (uint32_t)envc);
     put_u32(&w, (uint32_t)m->n_paths);
     int r = strbuf_append(&payload, w.data, w.len);
-    if (r >= 0)
-        r = spawn_put_strings(&payload, m);
-    if (r == -EFBIG)
-        return -E2BIG;
     if (r < 0)
-        return r;
+        return r == -EFBIG ? -E2BIG : r;
+    r = spawn_put_strings(&payload, m);
+    if (r < 0)
+        return r == -EFBIG ? -E2BIG : r;
     return frame_append(out, MSG_SPAWN, stream, payload.data, payload.len);
 }
 

@@ -384,8 +384,9 @@ void exec_send_signal(struct exec *e, int signo, uint32_t kill_grace_ms)
 int exec_signal(struct exec *e, int signo, struct error *err)
 {
     int r = check_running(e, err);
-    if (r >= 0)
-        exec_send_signal(e, signo, 0);
+    if (r < 0)
+        return r;
+    exec_send_signal(e, signo, 0);
     return r;
 }
 

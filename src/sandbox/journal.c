@@ -193,8 +193,9 @@ int journal_space_append(struct journal *j, const char *data, size_t len)
         strbuf_append(&j->memory, data, len);
     } else {
         int r = j->fd < 0 ? journal_open_files(j) : 0;
-        if (r >= 0)
-            r = write_at(j->fd, data, len, j->end_pos);
+        if (r < 0)
+            return r;
+        r = write_at(j->fd, data, len, j->end_pos);
         if (r < 0)
             return r;
     }
@@ -209,8 +210,9 @@ int journal_write_records(struct journal *j, const struct record *recs, size_t n
     if (j->index_fd < 0)
         return 0;
     int r = write_at(j->index_fd, data, len, j->n_indexed * sizeof(*recs));
-    if (r >= 0)
-        j->n_indexed += n;
+    if (r < 0)
+        return r;
+    j->n_indexed += n;
     return r;
 }
 
@@ -266,8 +268,8 @@ static bool must_drop(const struct journal *j)
 }
 
 /* The first half of the limit is the head, which is never dropped; what comes behind is the tail,
- * of which the oldest goes. So a reader who comes late sees how a command began and how it ended.
- */
+ * and its oldest part goes first. So a reader who comes late sees how a command began and how it
+ * ended. */
 void journal_place(struct journal *j, const struct record *rec)
 {
     if (rec->type == JOURNAL_OUTPUT)

@@ -197,8 +197,12 @@ static int parse_volume(const json_t *obj, const char *key, struct volume *v, st
     if (r <= 0)
         return r;
     r = json_member_string(o, "mode", &mode, err);
-    r = r < 0 ? r : json_member_string(o, "access", &access, err);
-    r = r < 0 ? r : json_member_string(o, "class", &class, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(o, "access", &access, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(o, "class", &class, err);
     if (r < 0)
         return r;
     int m = volume_mode_parse(mode), a = volume_access_parse(access);
@@ -217,10 +221,11 @@ static int parse_stream(const json_t *obj, struct spec *s, struct error *err)
 {
     const char *token = "";
     int r = json_member_string(obj, "stream_token", &token, err);
-    if (r >= 0 && *token && strlen(token) != SPEC_TOKEN_SIZE - 1)
+    if (r < 0)
+        return r;
+    if (*token && strlen(token) != SPEC_TOKEN_SIZE - 1)
         return error_set(err, ERROR_INTERNAL, 0, "a stored spec has a stream_token that is none");
-    if (r >= 0)
-        strcpy(s->stream_token, token);
+    strcpy(s->stream_token, token);
     return r;
 }
 

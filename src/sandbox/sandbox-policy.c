@@ -43,9 +43,10 @@ static int parse_kept(const json_t *kept, struct sandbox_policy *p, struct error
     if (!kept)
         return error_set(err, ERROR_INTERNAL, 0, "it is lost");
     int r = json_member_int(kept, "timeout_ms", 0, INT64_MAX, &timeout_ms, err);
-    r = r < 0 ? r : policy_parse(json_object_get(kept, "policy"), &p->policy, err);
+    if (r < 0)
+        return r;
     p->timeout_ms = (uint64_t)timeout_ms;
-    return r;
+    return policy_parse(json_object_get(kept, "policy"), &p->policy, err);
 }
 
 int sandbox_policy_get(const json_t *row, const char *alias, const char *id,
@@ -55,10 +56,14 @@ int sandbox_policy_get(const json_t *row, const char *alias, const char *id,
     const char *note = NULL;
     json_t *kept = NULL;
     struct error why = {0};
-    int r = json_member_bool(row, "noted", &noted, err);
-    r = r < 0 ? r : json_member_object(row, "policy", &kept, err);
-    r = r < 0 ? r : json_member_string(row, "note", &note, err);
     *ret = NULL;
+    int r = json_member_bool(row, "noted", &noted, err);
+    if (r < 0)
+        return r;
+    r = json_member_object(row, "policy", &kept, err);
+    if (r < 0)
+        return r;
+    r = json_member_string(row, "note", &note, err);
     if (r < 0 || (!noted && !kept && !note))
         return r;
     _cleanup_json_ json_t *noted_text = note ? json_parse_object(note, strlen(note), &why) : NULL;

@@ -122,11 +122,14 @@ int source_read(const char *item, struct pair *ret, struct error *err)
     __attribute__((cleanup(source_done))) struct source s = {0};
     struct pair p = {0};
     int r = source_parse(&s, item, err);
-    r = r < 0 ? r : fill_pair(&s, &p, err);
     if (r < 0)
+        return r;
+    r = fill_pair(&s, &p, err);
+    if (r < 0) {
         pair_done(&p);
-    else
-        *ret = p;
+        return r;
+    }
+    *ret = p;
     return r;
 }
 

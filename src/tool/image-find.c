@@ -89,8 +89,9 @@ static int set_image(struct image_find *f, const struct image_found *found, stru
 {
     _cleanup_free_ char *image = xstrdup(f->spec->image);
     int r = gate_check_image(f->gate, f->who, found->names, found->digest, err);
-    if (r >= 0)
-        spec_set_image(f->spec, image, found->digest, found->env, found->workdir, found->names);
+    if (r < 0)
+        return r;
+    spec_set_image(f->spec, image, found->digest, found->env, found->workdir, found->names);
     return r;
 }
 

@@ -47,18 +47,21 @@ static int take_names(struct run *run, const json_t *answer, struct error *err)
     const json_t *list = json_object_get(answer, "names");
     size_t i, n = json_array_size(list);
     const json_t *entry;
-    int r = json_is_array(list) && n <= NAMES_MAX / 2 ? 0 : -EINVAL;
-    if (r >= 0) /* each of them may be a link with a second place */
-        run->call.paths =
-            xrealloc((struct rules_path *)run->call.paths, (2 * n + 2) * sizeof(*run->call.paths));
+    if (!json_is_array(list) || n > NAMES_MAX / 2)
+        return error_set(err, ERROR_CRASH, 0, "the runner did not say what is in the archive");
+    /* Each of them may be a link, which has a second place. */
+    run->call.paths =
+        xrealloc((struct rules_path *)run->call.paths, (2 * n + 2) * sizeof(*run->call.paths));
     json_array_foreach(list, i, entry)
     {
         const json_t *link = json_object_get(entry, "link");
-        r = r < 0 ? r : add_path(run, json_string_value(json_object_get(entry, "path")));
-        r = r < 0 || !link ? r : add_path(run, json_string_value(link));
+        int r = add_path(run, json_string_value(json_object_get(entry, "path")));
+        if (r >= 0 && link)
+            r = add_path(run, json_string_value(link));
+        if (r < 0)
+            return error_set(err, ERROR_CRASH, 0, "the runner did not say what is in the archive");
     }
-    return r < 0 ? error_set(err, ERROR_CRASH, 0, "the runner did not say what is in the archive")
-                 : 0;
+    return 0;
 }
 
 /* --- the phases */

@@ -98,7 +98,8 @@ int run_scope_begin(struct run *run, const struct gate_call *given,
     run->call.policies = policies;
     run->call.n_policies = n;
     int r = gate_begin(run->gate, &run->call, &run->decision, err);
-    r = r < 0 ? r : check_box_network(run, scope, policies, n, err);
+    if (r >= 0)
+        r = check_box_network(run, scope, policies, n, err);
     run->call.policies = NULL;
     run->call.n_policies = 0;
     if (r < 0)

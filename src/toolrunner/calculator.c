@@ -116,8 +116,9 @@ static int parse_product(struct parser *s, double *ret)
         double right;
         s->p++;
         r = parse_unary(s, &right);
-        if (r >= 0)
-            r = apply_operator(s, op, ret, right);
+        if (r < 0)
+            return r;
+        r = apply_operator(s, op, ret, right);
     }
     return r;
 }

@@ -259,7 +259,9 @@ static int runner_protect(struct runner *r)
     if (r->config.switch_user && setgroups(0, NULL) < 0)
         return -errno;
     int n = runner_act(&r->config);
-    n = n < 0 ? n : runner_limit_processes(&r->config);
+    if (n < 0)
+        return n;
+    n = runner_limit_processes(&r->config);
     if (n < 0)
         return n;
     if (walled &&

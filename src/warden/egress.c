@@ -246,7 +246,9 @@ void egress_start(struct warden *w)
             n,
             "network_pool or network_pool6 is not a network that sandboxes can get addresses from");
     int r = name_instance(n);
-    r = r < 0 ? r : make_router_ns(n);
+    if (r < 0)
+        return set_why_not(n, strerror(-r));
+    r = make_router_ns(n);
     if (r < 0)
         return set_why_not(n, strerror(-r));
     n->slots = xcalloc(n->n_slots, 1);

@@ -36,10 +36,15 @@ int landlock_open(int abi, const char *const *writable)
     uint64_t read = LANDLOCK_EXECUTE | LANDLOCK_READ_FILE | LANDLOCK_READ_DIR;
     uint64_t write = LANDLOCK_WRITE_FILE | LANDLOCK_TRUNCATE;
     int r = allow_path(ruleset, "/", (read | LANDLOCK_REFER) & known);
-    r = r < 0 ? r : allow_path(ruleset, "/dev", (write | LANDLOCK_IOCTL_DEV) & known);
-    for (; r == 0 && *writable; writable++)
-        r = landlock_allow_writing(ruleset, abi, *writable);
     if (r < 0)
         return r;
+    r = allow_path(ruleset, "/dev", (write | LANDLOCK_IOCTL_DEV) & known);
+    if (r < 0)
+        return r;
+    for (; *writable; writable++) {
+        r = landlock_allow_writing(ruleset, abi, *writable);
+        if (r < 0)
+            return r;
+    }
     return fd_steal(&ruleset);
 }

@@ -95,13 +95,13 @@ static EVP_PKEY *make_key(int dir, struct error *err)
 {
     EVP_PKEY *key = make_next(dir);
     int r = key ? move_durably(dir, NEXT_FILE, KEY_FILE) : -errno;
-    if (r >= 0) {
-        log_info("audit: a signing key was made");
-        return key;
+    if (r < 0) {
+        error_set(err, ERROR_UNAVAILABLE, -r, "make the audit's signing key");
+        EVP_PKEY_free(key);
+        return NULL;
     }
-    error_set(err, ERROR_UNAVAILABLE, -r, "make the audit's signing key");
-    EVP_PKEY_free(key);
-    return NULL;
+    log_info("audit: a signing key was made");
+    return key;
 }
 
 static EVP_PKEY *load_key(int dir, const struct stat *st, struct error *err)
@@ -258,8 +258,10 @@ int sign_key_settle(struct signer *s)
     int r = faccessat(s->dir_fd, NEXT_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT
                 ? 0 /* in its place already: what failed came after */
                 : move_durably(s->dir_fd, NEXT_FILE, KEY_FILE);
+    if (r < 0)
+        return r;
     fault_point("sign.key-moved");
-    r = r < 0 ? r : save_public(s);
+    r = save_public(s);
     fault_point("sign.public-saved");
     return r;
 }

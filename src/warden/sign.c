@@ -82,7 +82,9 @@ int signer_open(struct signer *s, int state_fd, struct error *err)
     if (s->dir_fd < 0)
         return error_set(err, ERROR_UNAVAILABLE, errno, "the warden's directory");
     int r = open_last(s, err);
-    r = r < 0 ? r : sign_key_open(s, err);
+    if (r < 0)
+        return r;
+    r = sign_key_open(s, err);
     s->replaced = r >= 0 && s->last.seq && !is_own(s, &s->last);
     if (s->replaced)
         log_error("audit: the signing key is another one than the one that signed record %llu; "
@@ -234,7 +236,8 @@ int signer_sign(struct signer *s, const struct plan_sign *request, struct checkp
     memcpy(c.head, request->head, sizeof(c.head));
     link_to_last(s, &c);
     r = settle_key(s);
-    r = r < 0 ? r : c.purpose == CHECKPOINT_ROTATE ? rotate_key(s, &c) : sign_and_save(s, &c);
+    if (r >= 0)
+        r = c.purpose == CHECKPOINT_ROTATE ? rotate_key(s, &c) : sign_and_save(s, &c);
     if (r < 0) {
         snprintf(why, size, "the signature cannot be recorded: %s", strerror(-r));
         return r;

@@ -72,18 +72,26 @@ static int put_text(struct strbuf *b, const char *text)
 
 static int put_texts(const struct startup *s, struct strbuf *b)
 {
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < ELEMENTS(texts); i++) {
+    int r;
+    for (size_t i = 0; i < ELEMENTS(texts); i++) {
         if (!texts[i].list) {
             r = put_text(b, *(const char **)member_at(s, texts[i].at));
+            if (r < 0)
+                return r;
             continue;
         }
         char *const *list = *(char *const **)member_at(s, texts[i].at);
-        for (; r == 0 && list && *list; list++)
+        for (; list && *list; list++) {
             r = put_text(b, *list);
-        r = r < 0 ? r : put_text(b, NULL);
+            if (r < 0)
+                return r;
+        }
+        /* A list ends with an empty text, as it ends with NULL in memory. */
+        r = put_text(b, NULL);
+        if (r < 0)
+            return r;
     }
-    return r;
+    return 0;
 }
 
 static int set_cloexec(const struct startup *s, bool on, const char **ret_name)
@@ -117,8 +125,12 @@ int startup_seal(const struct startup *s)
         *(void **)member_at(copy, texts[i].at) = NULL;
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(sizeof(*copy) + STARTUP_TEXT_MAX);
     r = strbuf_append(&b, copy, sizeof(*copy));
-    r = r < 0 ? r : strbuf_append(&b, text.data, text.len);
-    _cleanup_close_ int fd = r < 0 ? r : fd_sealed_memory("mas-startup", b.data, b.len);
+    if (r < 0)
+        return r;
+    r = strbuf_append(&b, text.data, text.len);
+    if (r < 0)
+        return r;
+    _cleanup_close_ int fd = fd_sealed_memory("mas-startup", b.data, b.len);
     if (fd < 0)
         return fd;
     /* What the operator's shell left open must not stay open in the warden. */

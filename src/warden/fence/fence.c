@@ -141,9 +141,16 @@ struct fenced {
 static int lower_rlimits(const struct child_order *o)
 {
     int r = rlimits_apply_fixed();
-    r = r < 0 ? r : rlimits_apply_order(o);
-    r = r < 0 ? r : rlimits_lower(RLIMIT_MSGQUEUE, 0); /* the host's pool */
-    return r < 0 || !o->disk_bytes ? r : rlimits_lower(RLIMIT_FSIZE, o->disk_bytes);
+    if (r < 0)
+        return r;
+    r = rlimits_apply_order(o);
+    if (r < 0)
+        return r;
+    /* There is no IPC namespace of its own: a POSIX message queue would be one of the host's. */
+    r = rlimits_lower(RLIMIT_MSGQUEUE, 0);
+    if (r < 0)
+        return r;
+    return o->disk_bytes ? rlimits_lower(RLIMIT_FSIZE, o->disk_bytes) : 0;
 }
 
 /* Without the right to drop them, no_new_privs keeps them out. */

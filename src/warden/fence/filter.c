@@ -122,10 +122,18 @@ static int fill_filter(scmp_filter_ctx ctx, bool shared_uid, bool notify)
                                                     : 0;
     /* What is of no architecture that we know is refused by the other filter. */
     int r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ALLOW);
-    r = r < 0 || !compat ? r : seccomp_arch_add(ctx, compat);
-    r = r < 0 ? r : add_refusals(ctx, always, ELEMENTS(always), false);
-    r = r < 0 || !shared_uid ? r : add_refusals(ctx, when_shared, ELEMENTS(when_shared), false);
-    return r < 0 || !shared_uid ? r : add_refusals(ctx, asked, ELEMENTS(asked), notify);
+    if (r < 0)
+        return r;
+    r = compat ? seccomp_arch_add(ctx, compat) : 0;
+    if (r < 0)
+        return r;
+    r = add_refusals(ctx, always, ELEMENTS(always), false);
+    if (r < 0 || !shared_uid)
+        return r;
+    r = add_refusals(ctx, when_shared, ELEMENTS(when_shared), false);
+    if (r < 0)
+        return r;
+    return add_refusals(ctx, asked, ELEMENTS(asked), notify);
 }
 
 static int export_filter(scmp_filter_ctx ctx, struct sock_fprog *ret)

@@ -126,17 +126,25 @@ int fence_rules_open(const struct fence_host *h, int abi, const char *box, enum 
     if (ruleset < 0)
         return ruleset;
     int r = allow_system(ruleset);
-    r = r < 0 ? r : allow_etc(ruleset);
-    r = r < 0 ? r : allow_all(ruleset, devices, ELEMENTS(devices), FS_DEVICE & known);
-    r = r < 0 ? r : allow_proc(ruleset, h, whom);
-    if (r == 0 && whom == FENCE_RUNNER) {
-        r = allow_all(ruleset, terminals, ELEMENTS(terminals), FS_DEVICE & known);
-        r = r < 0 ? r
-                  : landlock_ruleset_allow(ruleset, h->runner_fd,
-                                           LANDLOCK_EXECUTE | LANDLOCK_READ_FILE);
-    }
     if (r < 0)
         return r;
+    r = allow_etc(ruleset);
+    if (r < 0)
+        return r;
+    r = allow_all(ruleset, devices, ELEMENTS(devices), FS_DEVICE & known);
+    if (r < 0)
+        return r;
+    r = allow_proc(ruleset, h, whom);
+    if (r < 0)
+        return r;
+    if (whom == FENCE_RUNNER) {
+        r = allow_all(ruleset, terminals, ELEMENTS(terminals), FS_DEVICE & known);
+        if (r < 0)
+            return r;
+        r = landlock_ruleset_allow(ruleset, h->runner_fd, LANDLOCK_EXECUTE | LANDLOCK_READ_FILE);
+        if (r < 0)
+            return r;
+    }
     r = allow_at(ruleset, AT_FDCWD, box, known & ~(LANDLOCK_MAKE_CHAR | LANDLOCK_MAKE_BLOCK));
     if (r < 0)
         return r;

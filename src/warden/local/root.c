@@ -206,10 +206,9 @@ static int populate_root(int root_fd, const struct root_options *o, struct error
         r = symlinkat(links[i].target, root_fd, links[i].name) < 0 ? -errno : 0;
     for (size_t i = 0; r == 0 && i < n_root_files; i++)
         r = add_file(root_fd, root_files[i].name, root_files[i].text);
-    r = r < 0 ? r : add_file(root_fd, &PLAN_NODE_PROXY[1], node_proxy_js);
-    r = r < 0 ? r : add_file(root_fd, "etc/ssh/ssh_config", ssh_config);
-    r = r < 0 ? r : populate_etc(root_fd);
-    if (r < 0)
+    if (r < 0 || (r = add_file(root_fd, &PLAN_NODE_PROXY[1], node_proxy_js)) < 0 ||
+        (r = add_file(root_fd, "etc/ssh/ssh_config", ssh_config)) < 0 ||
+        (r = populate_etc(root_fd)) < 0)
         return error_set(err, ERROR_UNAVAILABLE, -r, "fill '/etc' of the template root");
     for (size_t i = 0; i < ELEMENTS(devices); i++)
         if ((r = add_device(root_fd, devices[i].name,
@@ -217,10 +216,13 @@ static int populate_root(int root_fd, const struct root_options *o, struct error
             return root_refused(err, -r, devices[i].name);
     if ((r = add_proc(root_fd)) < 0)
         return root_refused(err, -r, "mount /proc");
-    r = add_program(root_fd, ROOT_RUNNER_PATH, o->runner_fd);
-    r = r < 0 ? r : add_program(root_fd, "/.mas/mas-tool-net", o->toolnet_fd);
-    r = r < 0 ? r : add_program(root_fd, ROOT_VMM_PATH, o->vmm_fd);
-    return r < 0 ? error_set(err, ERROR_UNAVAILABLE, -r, "copy the runner") : 0;
+    if ((r = add_program(root_fd, ROOT_RUNNER_PATH, o->runner_fd)) < 0)
+        return error_set(err, ERROR_UNAVAILABLE, -r, "copy the runner");
+    if ((r = add_program(root_fd, "/.mas/mas-tool-net", o->toolnet_fd)) < 0)
+        return error_set(err, ERROR_UNAVAILABLE, -r, "copy mas-tool-net");
+    if ((r = add_program(root_fd, ROOT_VMM_PATH, o->vmm_fd)) < 0)
+        return error_set(err, ERROR_UNAVAILABLE, -r, "copy mas-vmm");
+    return 0;
 }
 
 int root_refused(struct error *err, int error, const char *what)

@@ -311,11 +311,16 @@ static int vm_apply_limits(struct cell *s, const struct plan *p, const struct li
         limits->disk_bytes == usual->disk_bytes && limits->disk_inodes == usual->disk_inodes;
     inner.memory_bytes -= VM_KERNEL_BYTES;
     r = limits_apply_disk(s, p, &inner, reply);
-    r = r < 0 || s->trees.image < 0 ? r : use_image(s, reply);
+    if (r >= 0 && s->trees.image >= 0)
+        r = use_image(s, reply);
     if (s->trees.authority >= 0)
         take_authority(s);
-    r = r < 0 ? r : vm_drives_take(s, reply);
-    return r < 0 || !p->snapshot[0] ? r : vm_saved_check(s, p->snapshot, reply);
+    if (r < 0)
+        return r;
+    r = vm_drives_take(s, reply);
+    if (r < 0 || !p->snapshot[0])
+        return r;
+    return vm_saved_check(s, p->snapshot, reply);
 }
 
 /* Takes tree. */

@@ -384,10 +384,9 @@ int vm_save(struct cell *s, const struct plan *p, struct plan_reply *reply)
     int r = work_check(s, work, reply);
     if (r < 0)
         return r;
-    r = check_room(s, reply);
-    r = r < 0 ? r : allow_reading(s, reply);
-    r = r < 0 ? r : make_files(s, p->snapshot, fds, &n);
-    r = r < 0 ? r : work_start(s, p, CHANNEL_SAVE, fds, n);
+    if ((r = check_room(s, reply)) >= 0 && (r = allow_reading(s, reply)) >= 0 &&
+        (r = make_files(s, p->snapshot, fds, &n)) >= 0)
+        r = work_start(s, p, CHANNEL_SAVE, fds, n);
     for (size_t i = 0; i < ELEMENTS(fds); i++)
         fd_close(&fds[i]);
     if (r != -EINPROGRESS) {
@@ -403,7 +402,9 @@ static int return_start(struct cell *s, const struct plan *p, struct plan_reply 
     int fds[VM_SAVED_SHAPE], disk = -1;
     size_t n = 0;
     int r = work_check(s, &vm_of(s)->work, reply);
-    r = r < 0 ? r : vm_saved_check(s, p->snapshot, reply);
+    if (r < 0)
+        return r;
+    r = vm_saved_check(s, p->snapshot, reply);
     if (r < 0)
         return r;
     const struct vm_loaded *l = vm_loaded_find(h, p->snapshot);

@@ -127,9 +127,15 @@ int vm_socket_announce(struct cell *s)
     const struct vm_host *h = s->warden->hosts[CELL_VM];
     struct vm_cell *v = container_of(s, struct vm_cell, cell);
     int r = announce_file(s, &v->log, h->machine.log_path, CHANNEL_LOG);
-    r = r < 0 ? r : announce_file(s, &v->metrics, h->machine.metrics_path, CHANNEL_METRICS);
-    r = r < 0 ? r : announce_socket(s, &v->api, h->machine.api_socket, CHANNEL_API);
-    return r < 0 ? r : announce_socket(s, &v->vsock, h->machine.uds_path, CHANNEL_LISTENER);
+    if (r < 0)
+        return r;
+    r = announce_file(s, &v->metrics, h->machine.metrics_path, CHANNEL_METRICS);
+    if (r < 0)
+        return r;
+    r = announce_socket(s, &v->api, h->machine.api_socket, CHANNEL_API);
+    if (r < 0)
+        return r;
+    return announce_socket(s, &v->vsock, h->machine.uds_path, CHANNEL_LISTENER);
 }
 
 static void end_socket(const struct cell *s, struct vm_socket *k)
