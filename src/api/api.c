@@ -362,8 +362,8 @@ static void on_body_too_large(struct http_request *http)
     api_fail(req, &err);
 }
 
-/* The key that a connection is counted for, but for stream containers, of which each sandbox has
- * one; for the holder of a traffic token that is its maker's,
+/* The key that a connection is counted for. Stream containers are not counted: each sandbox has one
+ * at most. For the holder of a traffic token that is its maker's,
  * so that no key has more by making tokens. The token is shared by many callers, so it is not
  * counted. */
 static const char *find_holder(const struct api_request *req)

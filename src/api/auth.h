@@ -23,5 +23,5 @@ bool auth_is_needed(const struct services *o);
  * unknown caller, where callers must authenticate. */
 int auth_identify(const struct services *o, struct http_request *http, struct identity *ret,
                   struct error *err);
-/* ERROR_FORBIDDEN names the roles, one of which is needed. */
+/* ERROR_FORBIDDEN names the roles that would do; the caller needs one of them. */
 int auth_check_role(const struct identity *who, unsigned roles, struct error *err);

@@ -28,8 +28,8 @@ int handle_sbx_exec_status(struct api_request *req);
 int handle_sbx_exec_cancel(struct api_request *req);
 int handle_sbx_stream(struct api_request *req);
 int handle_sbx_ingest(struct api_request *req);
-/* Positive: the request came with the token of a sandbox's stream container; of which one, the
- * handler looks. 0: it came with none. Negative: with one that is wrong. */
+/* Positive: the request came with the token of some sandbox's stream container; the handler finds
+ * out which sandbox that is. 0: it came without one. Negative: its token is wrong. */
 int ingest_identify(struct api_request *req, struct error *err);
 /* images.c */
 int handle_image_list(struct api_request *req);

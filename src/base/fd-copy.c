@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of sparse files: disks and memory of virtual machines, of which most was never written. It
- * is a file of its own because programs of root's that copy nothing need not have it. */
+/* Copies of sparse files: disks and memory of virtual machines, where most was never written and
+ * the copy must not write it either. It is a file of its own, so that the programs that run as root
+ * and copy nothing do not contain it. */
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -13,7 +13,7 @@ void fd_close(int *fd); /* closes if >= 0, sets to -1, keeps errno */
 int fd_steal(int *fd);
 
 void fd_close_from(unsigned first); /* that one and all above */
-/* Closes all above standard error but these, of which -1 is skipped. At most FD_KEEP_MAX. */
+/* Closes all above standard error but these. At most FD_KEEP_MAX; a -1 among them is skipped. */
 #define FD_KEEP_MAX 32
 void fd_keep_only(const int *fds, size_t n);
 

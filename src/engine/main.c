@@ -22,7 +22,7 @@ const char *__asan_default_options(void)
     return "detect_leaks=0";
 }
 
-/* As child_receive_order(), of which this order holds another. */
+/* As child_receive_order() does, for the order that this order contains. */
 static void receive_trees(const struct engine_order *o, struct child_trees *t)
 {
     int fds[FD_PASS_MAX];

@@ -10,11 +10,11 @@ struct syscall_table;
 
 /* The table of sandboxes, as this kernel needs it. */
 const struct syscall_table *filter_for_sandboxes(void);
-/* The same for a kernel of which nothing is known yet: its runner may have to add a filter. */
+/* The same for a kernel that nothing is known about yet: its runner may have to add a filter. */
 const struct syscall_table *filter_for_guests(void);
 int filter_compile(const struct syscall_table *t, struct sock_fprog *ret, struct error *err);
-/* The same in two programs, of which both together are the table: what a process allows that has on
- * both is what filter_compile()'s program allows. The shared one, which is nearly all of it, leaves
+/* The same in two programs, which only together are the table: a process under both may do what a
+ * process under filter_compile()'s program may. The shared one, which is nearly all of it, leaves
  * out what a process calls on its way to be a sandbox (filter_building): it is put on once, by the
  * zygote, and every clone inherits it, where to install the whole would have the kernel translate
  * it again for each. The own one is about those calls only, and comes last. */

@@ -28,7 +28,7 @@ int image_store_sweep(struct image_store *s, struct error *err);
 /* Removes one work directory that a dead process left. */
 int image_store_discard(struct image_store *s, const char *work, struct error *err);
 
-/* A work directory: tmp/NAME, of which "image/" is what is committed. image_from_*() gets the
+/* A work directory: tmp/NAME. Only its part "image/" is committed. image_from_*() gets the
  * descriptor of image_work_fd(); anything else (a download) may lie beside it in
  * image_work_dir_fd().
  */

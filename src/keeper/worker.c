@@ -48,13 +48,13 @@ int worker_claim(struct worker *w, uint64_t bytes, struct error *err)
     struct claims_view view;
     if (claims_take(&w->room, bytes, &view) == 0)
         return 0;
-    return error_set(err, ERROR_NO_SPACE, 0,
-                     "the image needs %llu MB more: state_dir has %llu MB free, of which %llu MB "
-                     "are promised and state_reserve_mb keeps %llu MB",
-                     (unsigned long long)((bytes + MIB - 1) / MIB),
-                     (unsigned long long)(view.free_bytes / MIB),
-                     (unsigned long long)(view.others_bytes / MIB),
-                     (unsigned long long)(w->room.reserve_bytes / MIB));
+    return error_set(
+        err, ERROR_NO_SPACE, 0,
+        "the image needs %llu MB more: state_dir has %llu MB free, but %llu MB of them "
+        "are promised and state_reserve_mb keeps %llu MB",
+        (unsigned long long)((bytes + MIB - 1) / MIB), (unsigned long long)(view.free_bytes / MIB),
+        (unsigned long long)(view.others_bytes / MIB),
+        (unsigned long long)(w->room.reserve_bytes / MIB));
 }
 
 void worker_claim_left(struct worker *w, uint64_t bytes)

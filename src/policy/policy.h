@@ -36,7 +36,7 @@ int policy_parse(const json_t *json, struct policy *ret, struct error *err);
 /* The same for one that a caller sends now, with limits that stored ones of versions before may
  * exceed. */
 int policy_parse_request(const json_t *json, struct policy *ret, struct error *err);
-/* A new reference, of which policy_parse() makes the same policy. */
+/* A new reference. policy_parse() makes the same policy from it. */
 json_t *policy_format(const struct policy *p);
 
 /* ERROR_DENIED with the contract's words: tool not allowed, capability not allowed, network

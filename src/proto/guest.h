@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What mas-vmm and the first process of its guest say to each other.
  *
- * A guest has three serial ports, one of which is for others (link/mux.h), or three ports of vsock
- * with the same meaning, where others connect one by one. The control port carries
+ * A guest has three serial ports, and one of them carries the connections of others (link/mux.h);
+ * or it has three ports of vsock with the same meaning, where others connect one by one. The
+ * control port carries
  * the records below, of fixed sizes, in both directions. The data port carries the runner's
  * connection, one after another: it is a stream of bytes that knows no connections, so each begins
  * with the guest's mark and 32 random bytes of its own, which the guest repeats before the runner's

@@ -15,7 +15,7 @@
  * the order: the guest's memory, of its full size, and the state of everything else. With
  * child_order.image_disk, the file of the image follows, with child_order.net_slot the machine's
  * link, a tap, with PLAN_AUTHORITY a file with a certificate, and at the end the drives that can be
- * written, of which only machines that boot have any. All of them come in one message of a byte
+ * written, which only machines that boot have. All of them come in one message of a byte
  * over the channel, in this order, after everything that belongs to the order itself. */
 enum vm_origin {
     VM_BOOTED,   /* the kernel starts */

@@ -154,8 +154,8 @@ struct runtime_ops {
                                       struct error *err);
     /* Optional: asks for another connection to the runner, which replaces the one before. */
     void (*reconnect)(struct runtime_instance *in);
-    /* Optional: the generation that its runner is told, and that its numbers are made of, once it
-     * has started. Absent: that of the daemon. */
+    /* Optional: the generation that its runner gets, and that its stream numbers begin with, once
+     * it has started. Absent: that of the daemon. */
     uint64_t (*generation)(const struct runtime_instance *in);
     /* Optional: what describe() says has changed. Costs nothing by itself: it is looked at some
      * time later. */
@@ -177,8 +177,8 @@ struct runtime_ops {
      * with 0, -errno, or -ESRCH when the instance died first. */
     void (*freeze)(struct runtime_instance *in, bool on, void (*cb)(void *data, int result),
                    void *data);
-    /* With has_addresses: from now on its commands reach by address what this spec says, of which
-     * nothing but cidrs, lent and denied_hosts is looked at. cb is called once, with NULL when it
+    /* With has_addresses: from now on its commands reach by address what this spec says. Only its
+     * members cidrs, lent and denied_hosts are read. cb is called once, with NULL when it
      * holds; connections that are not allowed any more have ended then. Negative: cb is not called.
      */
     int (*change_addresses)(struct runtime_instance *in, const struct spec *spec,

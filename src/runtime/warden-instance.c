@@ -192,7 +192,7 @@ static enum error_code start_error_code(const struct plan_reply *reply)
     case ERRNO_NO_JIT_MEMORY:
         return ERROR_UNAVAILABLE;
     case EBUSY:
-    case ESTALE: /* a snapshot of which nothing can be made any more */
+    case ESTALE: /* a snapshot that no machine can be made from any more */
         return ERROR_CONFLICT;
     case EAGAIN:
     case EMFILE:

@@ -43,8 +43,8 @@ int exec_on_output(void *data, uint32_t stream, const struct msg_output *m)
     struct msg_output fresh;
     if (m->which != 1 && m->which != 2)
         return -EPROTO;
-    /* A command that has ended on record, whose output was never acknowledged: its runner does not
-     * wait for ever to be told to forget it, and a busy host makes us slow. */
+    /* A command that has ended on record, whose output was never acknowledged: its runner waits
+     * only so long for our leave to forget it, and on a busy host we may be later than that. */
     if (!e && runner_has_stated(sb->runner, stream))
         return 0;
     if (!e || exec_is_streamed(e))

@@ -64,7 +64,7 @@ static void fill_cut(const struct journal *j, struct journal_event *ret)
                                   .dropped_events = j->dropped_events};
 }
 
-/* An event of which a reader that asked for offsets has everything. */
+/* An event that a reader who asked for offsets has already, whole. */
 static bool is_behind(const struct journal_reader *r, const struct record *rec)
 {
     if (rec->type == JOURNAL_OUTPUT)

@@ -315,8 +315,8 @@ static int check_sandbox(struct sandbox *sb, uint16_t port, struct error *err)
         return r;
     if (sb->ops->isolation < ISOLATION_NAMESPACES)
         return error_set(err, ERROR_UNSUPPORTED, 0,
-                         "the %s runtime shares the host's loopback: its ports cannot be told from "
-                         "the host's own",
+                         "the %s runtime shares the host's loopback: its ports cannot be "
+                         "distinguished from the host's own",
                          sb->ops->name);
     if (sb->spec.network && port == atoi(PLAN_PROXY_PORT))
         return error_set(err, ERROR_FORBIDDEN, 0, PORT_IS_OURS, port, sb->id);

@@ -97,7 +97,7 @@ struct manager_options {
      * own place for the callback to count them in, NULL at first and in on_exec at its end. */
     void (*on_input)(void *data, void **state, const char *bytes, size_t len);
     /* Optional, with on_exec_data. Whether that call was let into that sandbox: a runner that
-     * remembers a command says of which call it is, and a runner is not trusted. */
+     * remembers a command names the call it belongs to, and a runner is not trusted. */
     bool (*is_call_of)(void *data, const char *call, const struct sandbox *sb);
     /* Optional, each with on_record_data. A lasting sandbox is READY, CRASHED or GONE. */
     void (*on_sandbox)(void *data, struct sandbox *sb);

@@ -423,9 +423,9 @@ void snapshot_delete(struct manager *m, struct snapshot *k, snapshot_fn cb, void
 
 /* Theory of operation. The commands that the machine of a snapshot remembers have the ids of execs
  * on record, and other offsets than their journals. A control plane that dies at any moment from
- * here on leaves a machine of which the next one cannot tell whether it went back already. So the
- * row says first that all commands of the runner are to be forgotten, then the machine goes back,
- * and the caller is answered when they are forgotten and the row says so. */
+ * here on leaves a machine that may have gone back already, or not: the next one cannot know. So
+ * the row says first that all commands of the runner are to be forgotten, then the machine goes
+ * back, and the caller is answered when they are forgotten and the row says so. */
 struct back_call {
     char id[PLAN_SNAPSHOT_SIZE];
     struct error err; /* what the caller will hear */

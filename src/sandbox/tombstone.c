@@ -7,8 +7,8 @@
  * it is to be removed, its tombstone, is written when a deletion begins, and is durable before its
  * own row goes and before a failed create is answered. It is called by the sandbox's generation,
  * because ids are used again, and goes when the runtime says that nothing is left (on_removed). A
- * control plane that begins deletes what it finds of a sandbox with a tombstone, and the tombstones
- * of which it finds nothing. */
+ * control plane that begins deletes what it finds of a sandbox with a tombstone; a tombstone whose
+ * sandbox has left nothing behind is deleted itself. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +90,8 @@ bool tombstone_find(struct manager *m, const char *generation)
     return true;
 }
 
-/* One of which something was found stays for the next time, when that is gone. */
+/* A tombstone stays while anything of its sandbox was found: that is being deleted, and the next
+ * start looks again. */
 void manager_rebuilt(struct manager *m)
 {
     size_t n = m->tombstones ? map_count(m->tombstones) : 0, cursor = 0, k = 0;

@@ -4,11 +4,11 @@
  * POSIX sh and the common parts of bash are read: lists, pipes, groups, subshells, substitutions of
  * all kinds, here-documents, control structures, functions; and programs that run other programs
  * are looked through ("sh -c", eval, env, xargs, find -exec, ...). The result is never less than
- * what can run: what a word becomes only at run time is a hole in it, and a command of which it
- * cannot be known what it runs says so in `opaque`. A text that cannot be read leaves a command
- * without words that is opaque. What shells read differently (sh may be dash or bash) is opaque
- * too, unless bash is called by its name. Time and memory are bounded by the limits below; beyond
- * them, the same. */
+ * what can run: what a word becomes only at run time is a hole in it, and a command that may run
+ * something which the text does not show is marked `opaque`. A text that cannot be read leaves a
+ * command without words that is opaque. What shells read differently (sh may be dash or bash) is
+ * opaque too, unless bash is called by its name. Time and memory are bounded by the limits below;
+ * beyond them, the same. */
 #pragma once
 
 #include <stdbool.h>
@@ -65,7 +65,7 @@ struct shell_command {
     size_t n_assigns;
     char *here;      /* text of its here-document or here-string; NULL if there is none */
     bool here_live;  /* ... in which the shell expands things */
-    bool here_holes; /* ... of which not all is known */
+    bool here_holes; /* ... and not all of it is known */
     bool piped;      /* its input is another one's output */
     size_t source;   /* 1 + index of that one where it is a simple command */
     int depth;

@@ -31,10 +31,10 @@ int network_from_policies(struct spec *spec, const struct policy *const *policie
 /* For struct manager_options, with the gate as data: what the policy of the moment denies. */
 char **network_denied_hosts(void *gate, const char *owner, const struct spec *spec);
 
-/* What a command under these policies may have of its sandbox's network, of which at least one is
- * not all (NULLs are passed over); nothing is GATEWAY_HOST_NONE. The sandbox's own rules are not in
- * it: they are asked with every connection, so that a change of them, or a person's yes to one that
- * asks, holds for commands that run already. The caller frees. */
+/* What a command under these policies may have of its sandbox's network. At least one of the
+ * policies limits it (NULLs are passed over); nothing is GATEWAY_HOST_NONE. The sandbox's own rules
+ * are not in it: they are asked with every connection, so that a change of them, or a person's yes
+ * to one that asks, holds for commands that run already. The caller frees. */
 char **network_narrow(const struct policy *const *policies, size_t n);
 
 /* Does the policy allow a command everything that the spec's network opens? */

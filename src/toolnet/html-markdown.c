@@ -37,8 +37,8 @@ static char *fence_for(const char *text, size_t least)
     return fence;
 }
 
-/* Code inside a line: a newline would end it, and a backtick at its edge needs a space to be told
- * from the fence. */
+/* Code inside a line: a newline would end it, and a backtick at its edge needs a space, or a reader
+ * would take it for a part of the fence. */
 static void put_code(struct html_state *s, const xmlNode *element)
 {
     _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(HTML_PRE_MAX);

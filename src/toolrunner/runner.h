@@ -79,7 +79,7 @@ struct runner {
     int spare_fd;        /* given up for a new connection when there is no other descriptor left */
     uint64_t generation; /* the newest that said HELLO, */
     uint32_t attempt;    /* and which of its connections */
-    uint64_t oom_kills;  /* of a pod, that were told of */
+    uint64_t oom_kills;  /* of a pod: how many were reported */
     bool childless;      /* while ends are reported: wait() has said that no process is left */
     bool stop;
 };

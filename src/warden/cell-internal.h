@@ -57,5 +57,5 @@ int cell_read_group_stats(struct cell *s, struct plan_reply *ret);
 void cell_on_child_exit(pid_t pid, int wait_status, void *data);
 /* Gives back all but the record itself, once the process is reaped. */
 void cell_release(struct cell *s);
-/* The end of a running one of which nothing runs any more. */
+/* Ends a cell that was running, now that none of its processes runs any more. */
 void cell_end(struct cell *s);

@@ -54,7 +54,7 @@ int cgroup_read_number(const struct cgroup *cg, int i, const char *file, const c
 }
 
 /* Says to other wardens, also in other pid namespaces, that this instance lives (sweep.c): for as
- * long as a process has these descriptors, of which the last is the janitor. */
+ * long as a process has these descriptors open. The last such process is the janitor. */
 static void lock_instance(const struct cgroup_root *root)
 {
     for (int i = 0; i < _CGROUP_MAX; i++)

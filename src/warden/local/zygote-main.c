@@ -84,8 +84,8 @@ static void set_title(size_t argc, const char *const *argv)
 #ifndef __GLIBC__
 void __init_ssp(void *entropy); /* musl's own, as at a start */
 
-/* An exec would have brought random bytes of its own, of which the C library makes the stack
- * protector's mark and the heap's secret (there is no heap yet). Never returns to a frame with the
+/* An exec would have brought random bytes of its own; the C library makes the stack protector's
+ * mark and the heap's secret from them (there is no heap yet). Never returns to a frame with the
  * old mark. */
 static bool __attribute__((no_stack_protector)) renew_secrets(void)
 {

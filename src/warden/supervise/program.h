@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The installed mas-sandboxd, of which control plane, gateway and image keeper are started. It is
+/* The installed mas-sandboxd, which control plane, gateway and image keeper are started from. It is
  * opened by name for each control plane, so that one that replaces it is used from then on. */
 #pragma once
 

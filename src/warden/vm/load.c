@@ -5,9 +5,9 @@
  * copy of one is made at once.
  *
  * Each is as large as a guest's memory, so those that are being read and those that are kept are
- * VM_LOADED_MAX together: one that is kept makes way for the next. One of which the control plane
- * has been told that it is there does not, until the sandbox has gone back to it or, where copies
- * are made of it, until it is dropped: that promise lasts PROMISE_MAX_MS, because the control plane
+ * VM_LOADED_MAX together: one that is kept makes way for the next. One that the control plane was
+ * promised does not, until the sandbox has gone back to it or, where copies are made of it, until
+ * it is dropped. Such a promise lasts PROMISE_MAX_MS, because the control plane
  * does not say when it gives up in between. When none can make way, the next is refused. Requests
  * for one that is being read wait for that. */
 #include <errno.h>
@@ -81,8 +81,8 @@ void vm_loaded_drop(struct vm_host *h, const char *name)
     }
 }
 
-/* Those of which no use was made in time are not counted along: their control plane has given up,
- * and nothing would ever settle them. */
+/* Promises that were not used in time do not count: their control plane has given up, and nothing
+ * would ever settle them. */
 static void loaded_promise(struct vm_host *h, const char *name, size_t n)
 {
     for (size_t i = 0; i < ELEMENTS(h->loaded); i++) {

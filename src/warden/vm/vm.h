@@ -57,7 +57,7 @@ struct vm_loaded {
     char name[PLAN_SNAPSHOT_SIZE]; /* "": none */
     int memory_fd, state_fd;
     uint64_t used;             /* vm_host.loaded_uses when it was used last */
-    unsigned promised;         /* answers that it is there, of which no use was made yet */
+    unsigned promised;         /* answers that it is there, not used yet */
     int64_t promised_until_ms; /* by the monotonic clock: they count no longer than this */
 };
 
