@@ -28,14 +28,6 @@ static struct gate *action_gate(const struct action *a)
 
 /* --- running */
 
-static struct gate_terms terms_of(const struct action *a, bool granted)
-{
-    return (struct gate_terms){.action_id = a->id,
-                               .approval_id = granted ? a->id : NULL,
-                               .ask = a->plan.level >= RISK_HIGH,
-                               .ask_risk = a->plan.level};
-}
-
 /* Nothing ran: the submitter hears of it, and later ones find it as it ended. */
 static void action_refuse(struct action *a, enum error_code code, const char *message)
 {
@@ -183,11 +175,12 @@ static void action_execute(struct action *a, bool granted)
 {
     struct error err = {0};
     struct sandbox *sb = NULL;
-    struct gate_terms terms = terms_of(a, granted);
-    int r = a->plan.skill ? skill_check(a->set->api->services.skills, a->plan.skill, &err) : 0;
-    if (r >= 0)
-        r = files_sandbox(a, true, &sb, &err);
-    if (r < 0) {
+    struct gate_terms terms = {.action_id = a->id,
+                               .approval_id = granted ? a->id : NULL,
+                               .ask = a->plan.level >= RISK_HIGH,
+                               .ask_risk = a->plan.level};
+    if ((a->plan.skill && skill_check(a->set->api->services.skills, a->plan.skill, &err) < 0) ||
+        files_sandbox(a, true, &sb, &err) < 0) {
         action_refuse(a, err.code, err.message);
         return;
     }

@@ -38,14 +38,10 @@ int handle_approval_list(struct api_request *req)
     return 0;
 }
 
-static struct approval *find_approval(struct api_request *req)
-{
-    return api_found(req, approvals_find(approvals_of(req), req->who, req->params[0]), "approval");
-}
-
 int handle_approval_get(struct api_request *req)
 {
-    struct approval *a = find_approval(req);
+    struct approval *a =
+        api_found(req, approvals_find(approvals_of(req), req->who, req->params[0]), "approval");
     if (a)
         api_reply(req, 200, approval_view(a, true));
     return 0;

@@ -88,15 +88,6 @@ static void write_footer(struct export_job *j)
     job_free(j);
 }
 
-static void export_fail(struct export_job *j)
-{
-    struct http_request *http = j->http;
-    http_request_on_abort(http, NULL, NULL);
-    http_request_on_drain(http, NULL, NULL);
-    job_free(j);
-    http_respond_abort(http);
-}
-
 static void on_page(void *data)
 {
     struct export_job *j = data;
@@ -105,7 +96,11 @@ static void on_page(void *data)
     if (!j->http) {
         job_free(j);
     } else if (error_is_set(&j->err)) {
-        export_fail(j);
+        struct http_request *http = j->http;
+        http_request_on_abort(http, NULL, NULL);
+        http_request_on_drain(http, NULL, NULL);
+        job_free(j);
+        http_respond_abort(http);
     } else {
         j->full = !http_write(j->http, j->page.data ? j->page.data : "", j->page.len);
         if (!j->more)

@@ -155,17 +155,6 @@ static void reader_finish(struct reader *r)
     http_respond_end(http);
 }
 
-static void page_failed(struct reader *r, const struct error *err)
-{
-    struct api_request *req = r->req;
-    struct http_request *http = r->http;
-    reader_end(r);
-    if (req)
-        api_fail(req, err);
-    else
-        http_respond_abort(http); /* the client must not take it for all there is */
-}
-
 static void on_page(void *data, const struct audit_page *page, const struct error *err)
 {
     struct reader *r = data;
@@ -175,7 +164,13 @@ static void on_page(void *data, const struct audit_page *page, const struct erro
         return;
     }
     if (err) {
-        page_failed(r, err);
+        struct api_request *req = r->req;
+        struct http_request *http = r->http;
+        reader_end(r);
+        if (req)
+            api_fail(req, err);
+        else
+            http_respond_abort(http); /* the client must not take it for all there is */
         return;
     }
     if (r->req)

@@ -130,25 +130,6 @@ static void on_forked(void *data, struct sandbox *const *copies, size_t n, const
     api_reply(req, 201, json_pack("{s:o}", "sandboxes", list));
 }
 
-/* Each copy is a sandbox that is made: its image and its network are asked for again. */
-static int admit_copies(struct api_request *req, const struct spec *spec,
-                        struct sandbox_maker *ret_by, struct error *err)
-{
-    struct gate *gate = req->services->gate;
-    int r = spec->image
-                ? gate_check_image(gate, req->who, spec->image_names, spec->image_digest, err)
-                : 0;
-    if (r < 0)
-        return r;
-    r = gate_check_network(gate, req->who, spec->runtime, spec->network ? spec->hosts : NULL, err);
-    if (r < 0)
-        return r;
-    r = gate_check_network(gate, req->who, spec->runtime, spec->cidrs, err);
-    if (r < 0)
-        return r;
-    return network_admit(gate, req->who, spec, ret_by, err);
-}
-
 int handle_sandbox_fork(struct api_request *req)
 {
     struct sandbox_maker by;
@@ -161,7 +142,20 @@ int handle_sandbox_fork(struct api_request *req)
     int r = json_member_int(req->body, "count", 1, SNAPSHOT_FORK_MAX, &count, req->err);
     if (r < 0)
         return r;
-    r = admit_copies(req, &spec, &by, req->err);
+    /* Each copy is a sandbox that is made: its image and its network are asked for again. */
+    struct gate *gate = req->services->gate;
+    r = spec.image ? gate_check_image(gate, req->who, spec.image_names, spec.image_digest, req->err)
+                   : 0;
+    if (r < 0)
+        return r;
+    r = gate_check_network(gate, req->who, spec.runtime, spec.network ? spec.hosts : NULL,
+                           req->err);
+    if (r < 0)
+        return r;
+    r = gate_check_network(gate, req->who, spec.runtime, spec.cidrs, req->err);
+    if (r < 0)
+        return r;
+    r = network_admit(gate, req->who, &spec, &by, req->err);
     if (r < 0)
         return r;
     r = run_record_sandbox(req->services->audit, sb, req->who, "fork", NULL, req->err);

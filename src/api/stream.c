@@ -69,12 +69,6 @@ static void send_event(struct stream *s, const struct journal_event *ev)
     wire_send_line(&s->wire, &line);
 }
 
-static int read_event(struct stream *s, struct journal_event *ev)
-{
-    size_t max = s->wire.kind == STREAM_WS_BINARY ? BINARY_FRAME_MAX : 0;
-    return journal_read_span(exec_journal(s->exec), &s->reader, max, ev, &scratch);
-}
-
 /* --- all events */
 
 /* The journal has nothing more for this reader, now or ever. */
@@ -90,7 +84,8 @@ static void pump_events(struct wire *w)
     struct journal_event ev;
     size_t sent = 0;
     while (!wire_is_full(w)) {
-        int r = read_event(s, &ev);
+        size_t max = s->wire.kind == STREAM_WS_BINARY ? BINARY_FRAME_MAX : 0;
+        int r = journal_read_span(exec_journal(s->exec), &s->reader, max, &ev, &scratch);
         if (r < 0) {
             s->reader.next_seq++; /* a record that cannot be read back any more */
             continue;

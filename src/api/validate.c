@@ -21,19 +21,6 @@ static void on_validate_abort(struct api_request *req)
     validate_job_cancel(req->state);
 }
 
-/* Who takes turns: the key, or the address of a caller without one. */
-static void validate_later(struct api_request *req, const char *text, size_t len)
-{
-    struct error err = {0};
-    const char *caller = *req->owner ? req->owner : http_request_address(req->http);
-    req->state =
-        validate_queue_add(req->api->validations, caller, text, len, on_validated, req, &err);
-    if (req->state)
-        req->on_abort = on_validate_abort;
-    else
-        api_fail(req, &err);
-}
-
 int handle_validate(struct api_request *req)
 {
     const char *text = NULL, *other = NULL;
@@ -59,6 +46,14 @@ int handle_validate(struct api_request *req)
         validation_done(&v);
         return 0;
     }
-    validate_later(req, text, len);
+    /* Who takes turns: the key, or the address of a caller without one. */
+    struct error err = {0};
+    const char *caller = *req->owner ? req->owner : http_request_address(req->http);
+    req->state =
+        validate_queue_add(req->api->validations, caller, text, len, on_validated, req, &err);
+    if (req->state)
+        req->on_abort = on_validate_abort;
+    else
+        api_fail(req, &err);
     return 0;
 }

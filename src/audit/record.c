@@ -136,7 +136,9 @@ int audit_record_format(const struct audit_record *r, uint64_t seq, int64_t time
     clock_format_rfc3339(time_ns, time);
     strbuf_reset(out);
     int e = strbuf_append(out, "{\"seq\":", 7);
-    e = e < 0 ? e : json_format_int(out, (int64_t)seq);
+    if (e < 0)
+        return e;
+    e = json_format_int(out, (int64_t)seq);
     const struct {
         const char *name, *value;
     } head[] = {{"time", time}, {"kind", r->kind}},
@@ -147,10 +149,14 @@ int audit_record_format(const struct audit_record *r, uint64_t seq, int64_t time
       };
     for (size_t i = 0; e >= 0 && i < ELEMENTS(head); i++)
         e = put_string(out, head[i].name, head[i].value);
-    e = e < 0 ? e : put_who(out, r->who);
+    if (e < 0)
+        return e;
+    e = put_who(out, r->who);
     for (size_t i = 0; e >= 0 && i < ELEMENTS(rest); i++)
         e = put_string(out, rest[i].name, rest[i].value);
-    return e < 0 ? e : put_end(out, r);
+    if (e < 0)
+        return e;
+    return put_end(out, r);
 }
 
 /* --- reading */

@@ -61,20 +61,6 @@ static int read_head(struct audit *a, sqlite3 *db, struct error *err)
     return 0;
 }
 
-/* Databases of versions before have no sum yet. */
-static int read_bytes(struct audit *a, sqlite3 *db, struct error *err)
-{
-    int64_t bytes = -1;
-    int r = audit_table_get_number(db, AUDIT_BYTES, &bytes, err);
-    if (r < 0)
-        return r;
-    if (bytes < 0 && (audit_table_bytes(db, INT64_MAX, &bytes) < 0 ||
-                      audit_table_put_number(db, AUDIT_BYTES, bytes) < 0))
-        return error_set(err, db_error_code(db), 0, "audit: %s", sqlite3_errmsg(db));
-    a->bytes = bytes;
-    return 0;
-}
-
 /* --- the file's tail */
 
 static int chain_line(struct recovery *v, const char *line, size_t len, uint64_t seq,
@@ -119,14 +105,22 @@ static int chain_tail(struct recovery *v, struct error *err)
     int r = run_sql(v->db, "BEGIN IMMEDIATE", err);
     if (r < 0)
         return r;
-    if (audit_insert_begin(&v->insert, v->db) < 0)
+    if (audit_insert_begin(&v->insert, v->db) < 0) {
         r = error_set(err, db_error_code(v->db), 0, "audit: %s", sqlite3_errmsg(v->db));
-    r = r < 0 ? r : audit_file_load(&v->audit->file, on_line, v, err);
-    if (r >= 0 && audit_table_add_number(v->db, AUDIT_BYTES, (int64_t)v->bytes_chained) < 0)
-        r = error_set(err, db_error_code(v->db), 0, "audit: %s", sqlite3_errmsg(v->db));
-    r = r < 0 ? r : run_sql(v->db, "COMMIT", err);
+        goto rollback;
+    }
+    r = audit_file_load(&v->audit->file, on_line, v, err);
     if (r < 0)
-        sqlite3_exec(v->db, "ROLLBACK", NULL, NULL, NULL);
+        goto rollback;
+    if (audit_table_add_number(v->db, AUDIT_BYTES, (int64_t)v->bytes_chained) < 0) {
+        r = error_set(err, db_error_code(v->db), 0, "audit: %s", sqlite3_errmsg(v->db));
+        goto rollback;
+    }
+    r = run_sql(v->db, "COMMIT", err);
+    if (r >= 0)
+        return r;
+rollback:
+    sqlite3_exec(v->db, "ROLLBACK", NULL, NULL, NULL);
     return r;
 }
 
@@ -295,9 +289,15 @@ int audit_recover(struct audit *a, struct error *err)
     r = read_head(a, v.db, err);
     if (r < 0)
         return r;
-    r = read_bytes(a, v.db, err);
+    /* Databases of versions before have no sum yet. */
+    int64_t bytes = -1;
+    r = audit_table_get_number(v.db, AUDIT_BYTES, &bytes, err);
     if (r < 0)
         return r;
+    if (bytes < 0 && (audit_table_bytes(v.db, INT64_MAX, &bytes) < 0 ||
+                      audit_table_put_number(v.db, AUDIT_BYTES, bytes) < 0))
+        return error_set(err, db_error_code(v.db), 0, "audit: %s", sqlite3_errmsg(v.db));
+    a->bytes = bytes;
     r = chain_tail(&v, err);
     if (r < 0)
         return r;

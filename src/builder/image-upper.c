@@ -212,9 +212,13 @@ static int fill_etc(struct image_upper *u, int lower_fd, int upper_fd)
     const char *hosts = root_file_text("etc/hosts");
     int r = add_who_is_who(u, lower_fd, upper_fd, "etc/passwd",
                            "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/sh\n");
-    r = r < 0 ? r : add_who_is_who(u, lower_fd, upper_fd, "etc/group", "sandbox:x:1000:\n");
-    r = r < 0 ? r : write_file(u, upper_fd, "etc/hosts", hosts, strlen(hosts));
-    return r < 0 ? upper_fail(u, r, "write /etc above the image") : 0;
+    if (r < 0)
+        return upper_fail(u, r, "write /etc/passwd above the image");
+    r = add_who_is_who(u, lower_fd, upper_fd, "etc/group", "sandbox:x:1000:\n");
+    if (r < 0)
+        return upper_fail(u, r, "write /etc/group above the image");
+    r = write_file(u, upper_fd, "etc/hosts", hosts, strlen(hosts));
+    return r < 0 ? upper_fail(u, r, "write /etc/hosts above the image") : 0;
 }
 
 /* --- certificate authorities */
@@ -314,9 +318,9 @@ static int add_authority(struct image_upper *u, int lower_fd, int upper_fd)
 int image_upper_fill(struct image_upper *u, int lower_fd, int upper_fd)
 {
     mode_t mask = umask(022);
-    int r = make_places(u, lower_fd, upper_fd);
-    r = r < 0 ? r : fill_etc(u, lower_fd, upper_fd);
-    r = r < 0 ? r : add_authority(u, lower_fd, upper_fd);
+    int r;
+    if ((r = make_places(u, lower_fd, upper_fd)) >= 0 && (r = fill_etc(u, lower_fd, upper_fd)) >= 0)
+        r = add_authority(u, lower_fd, upper_fd);
     umask(mask);
     return r;
 }

@@ -259,19 +259,6 @@ int mount_fill_root(const char *from, const char *at, int root_fd)
     return 0;
 }
 
-/* Parts below system directories came along with those. */
-static int carry_parts(void)
-{
-    for (size_t i = 0; i < ELEMENTS(disk_parts); i++) {
-        char target[64];
-        snprintf(target, sizeof(target), "%s%s", OWN_ROOT_DIR, disk_parts[i].target);
-        if (!is_system(disk_parts[i].target) &&
-            mount(disk_parts[i].target, target, NULL, MS_BIND, NULL) < 0)
-            return -errno;
-    }
-    return 0;
-}
-
 /* pivot_root(".", ".") stacks the old root upon the new one, at the same place, so that no
  * directory is needed for it, and the unmount below takes the whole old tree away. */
 int mount_own_root(void)
@@ -284,9 +271,14 @@ int mount_own_root(void)
     int r = mount_fill_root("", OWN_ROOT_DIR, root_fd);
     if (r < 0)
         return r;
-    r = carry_parts();
-    if (r < 0)
-        return r;
+    /* Parts below system directories came along with those. */
+    for (size_t i = 0; i < ELEMENTS(disk_parts); i++) {
+        char target[64];
+        snprintf(target, sizeof(target), "%s%s", OWN_ROOT_DIR, disk_parts[i].target);
+        if (!is_system(disk_parts[i].target) &&
+            mount(disk_parts[i].target, target, NULL, MS_BIND, NULL) < 0)
+            return -errno;
+    }
     if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
         umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
         return -errno;

@@ -188,17 +188,6 @@ static json_t *segments_to_json(const struct result *r)
     return all;
 }
 
-static void print_segments(const struct result *r)
-{
-    for (size_t i = 0; r->v.n_segments > 1 && i < r->v.n_segments; i++) {
-        const struct audit_segment *s = &r->v.segments[i];
-        char key[2 * CHECKPOINT_KEY_SIZE + 1];
-        hex_format(s->key, sizeof(s->key), key);
-        printf("records %" PRIu64 " to %" PRIu64 " are proved with key %.16s (%s)\n", s->first,
-               s->last, key, basis_text(r, s));
-    }
-}
-
 static void print_as_json(const struct result *r, bool good)
 {
     const struct audit_verifier *v = &r->v;
@@ -235,7 +224,13 @@ static void print_text(const struct result *r, bool good)
            " checkpoints, signed up to record %" PRIu64 " at %s\n",
            colour(COLOUR_GREEN), colour(COLOUR_OFF), v->base_seq + 1, v->seq, v->n_checkpoints,
            v->last.seq, time);
-    print_segments(r);
+    for (size_t i = 0; r->v.n_segments > 1 && i < r->v.n_segments; i++) {
+        const struct audit_segment *s = &r->v.segments[i];
+        char key[2 * CHECKPOINT_KEY_SIZE + 1];
+        hex_format(s->key, sizeof(s->key), key);
+        printf("records %" PRIu64 " to %" PRIu64 " are proved with key %.16s (%s)\n", s->first,
+               s->last, key, basis_text(r, s));
+    }
     for (size_t i = 0; i < r->n_doubts; i++)
         printf("not proved: %s\n", r->doubts[i]);
 }

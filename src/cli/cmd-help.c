@@ -59,15 +59,7 @@ void help_print_all(void)
         0);
 }
 
-static void print_option(const struct command_option *o)
-{
-    char left[64];
-    snprintf(left, sizeof(left), "-%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-    printf("  %-*s ", OPTION_COLUMNS, left);
-    print_words(o->help, OPTION_COLUMNS + 3);
-}
-
-static void print_usage(const struct command *cmd)
+void help_print_command(const struct command *cmd)
 {
     printf("Usage: sbx %s%s", cmd->name, cmd->commands ? " COMMAND" : "");
     for (const struct command_option *o = cmd->options; o && o->name; o++)
@@ -75,11 +67,6 @@ static void print_usage(const struct command *cmd)
             printf(" -%s %s", o->name, o->value);
     printf("%s%s%s\n", cmd->commands || cmd->options ? " [options]" : "", cmd->usage ? " " : "",
            cmd->usage ? cmd->usage : "");
-}
-
-void help_print_command(const struct command *cmd)
-{
-    print_usage(cmd);
     printf("\n%s.\n", cmd->summary);
     if (cmd->details) {
         putchar('\n');
@@ -91,8 +78,13 @@ void help_print_command(const struct command *cmd)
         print_summary(c);
     if (cmd->options)
         printf("\nOptions (with one dash or two):\n");
-    for (const struct command_option *o = cmd->options; o && o->name; o++)
-        print_option(o);
+    for (const struct command_option *o = cmd->options; o && o->name; o++) {
+        char left[64];
+        snprintf(left, sizeof(left), "-%s%s%s", o->name, o->value ? " " : "",
+                 o->value ? o->value : "");
+        printf("  %-*s ", OPTION_COLUMNS, left);
+        print_words(o->help, OPTION_COLUMNS + 3);
+    }
 }
 
 static int run_help(const struct args *a)

@@ -35,22 +35,6 @@ static int64_t *find_quota(struct key_quotas *q, const char *name, size_t len)
     return NULL;
 }
 
-static int parse_quotas(char *const *list, struct key_quotas *ret)
-{
-    for (char *const *q = list; q && *q; q++) {
-        size_t len = strcspn(*q, "=");
-        int64_t *at = find_quota(ret, *q, len);
-        const char *digits = (*q)[len] ? *q + len + 1 : "";
-        size_t n = strlen(digits);
-        if (!at || n == 0 || n > 9 || strspn(digits, "0123456789") != n)
-            return cli_fail_usage("-quota wants max_sandboxes=N, max_execs=N or "
-                                  "requests_per_minute=N, not '%s'",
-                                  *q);
-        *at = strtoll(digits, NULL, 10);
-    }
-    return 0;
-}
-
 /* 0, or an exit code after saying why. */
 static int parse_request(const struct args *a, struct key_request *ret)
 {
@@ -64,7 +48,18 @@ static int parse_request(const struct args *a, struct key_request *ret)
         return cli_fail_usage("-expires wants a duration of at least 1s, as 720h, not '%s'",
                               expires);
     ret->lifetime_s = ns / NS_PER_S;
-    return parse_quotas(a->quota, &ret->quotas);
+    for (char *const *q = a->quota; q && *q; q++) {
+        size_t len = strcspn(*q, "=");
+        int64_t *at = find_quota(&ret->quotas, *q, len);
+        const char *digits = (*q)[len] ? *q + len + 1 : "";
+        size_t n = strlen(digits);
+        if (!at || n == 0 || n > 9 || strspn(digits, "0123456789") != n)
+            return cli_fail_usage("-quota wants max_sandboxes=N, max_execs=N or "
+                                  "requests_per_minute=N, not '%s'",
+                                  *q);
+        *at = strtoll(digits, NULL, 10);
+    }
+    return 0;
 }
 
 static json_t *request_to_json(const struct key_request *r)

@@ -15,18 +15,6 @@
 
 #define PAGE_SIZE "100"
 
-static void add_sandboxes(struct table *t, const json_t *page)
-{
-    size_t i;
-    json_t *sb;
-    json_array_foreach(json_object_get(page, "sandboxes"), i, sb)
-    {
-        char *cells[] = {cell(sb, "id"), cell(sb, "runtime"), cell(sb, "state"),
-                         cell(sb, "created_at")};
-        table_add(t, cells);
-    }
-}
-
 static int list_sandboxes(struct session *s, bool as_json, struct sbx_error *err)
 {
     static const char *const titles[] = {"ID", "RUNTIME", "STATE", "CREATED"};
@@ -44,7 +32,14 @@ static int list_sandboxes(struct session *s, bool as_json, struct sbx_error *err
         r = session_call(s, "GET", path, NULL, &page, err);
         if (r < 0)
             break;
-        add_sandboxes(&t, page);
+        size_t i;
+        json_t *sb;
+        json_array_foreach(json_object_get(page, "sandboxes"), i, sb)
+        {
+            char *cells[] = {cell(sb, "id"), cell(sb, "runtime"), cell(sb, "state"),
+                             cell(sb, "created_at")};
+            table_add(&t, cells);
+        }
         json_array_extend(all, json_object_get(page, "sandboxes"));
         const char *next = json_string_value(json_object_get(page, "next_cursor"));
         free(cursor);

@@ -257,7 +257,8 @@ static int run_port_forward(const struct args *a, struct session *s, struct sbx_
     _cleanup_free_ char *path = xasprintf("/v1/sandboxes/%s", f.id);
     list_init(&f.links);
     int r = session_call(s, "GET", path, NULL, NULL, err);
-    r = r < 0 ? r : open_forwards(&f, a, err);
+    if (r >= 0)
+        r = open_forwards(&f, a, err);
     if (r == 0)
         forward_all(&f);
     while (!list_empty(&f.links))

@@ -47,18 +47,6 @@ struct walk {
     int at;
 };
 
-static void find_flag(struct flag *f)
-{
-    f->key = NULL;
-    f->action = -1;
-    for (size_t i = 0; i < ELEMENTS(actions); i++)
-        if (strcmp(actions[i].name, f->name) == 0)
-            f->action = (int)actions[i].action;
-    const struct config_key *key = config_key_find(f->name);
-    if (key && !(key->flags & KEY_INTERNAL))
-        f->key = key;
-}
-
 static void unknown_flag(const struct flag *f, struct config_problems *p)
 {
     const char *near = config_suggest(f->name);
@@ -109,7 +97,14 @@ static bool next_flag(struct walk *w, struct flag *f, struct config_problems *p)
     while (w->at < w->argc && strcmp(w->argv[w->at], "--") != 0) {
         if (!split_flag(w->argv[w->at++], f, p))
             continue;
-        find_flag(f);
+        f->key = NULL;
+        f->action = -1;
+        for (size_t i = 0; i < ELEMENTS(actions); i++)
+            if (strcmp(actions[i].name, f->name) == 0)
+                f->action = (int)actions[i].action;
+        const struct config_key *key = config_key_find(f->name);
+        if (key && !(key->flags & KEY_INTERNAL))
+            f->key = key;
         if (f->action < 0 && !f->key) {
             unknown_flag(f, p);
             /* Its value, if it has one, is not another problem. */

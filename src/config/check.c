@@ -160,20 +160,6 @@ static bool machine_says(const struct config *c, const char *member, uint64_t va
     return value != 0;
 }
 
-static void apply_machine_sizes(struct config *c, const struct machine_sizes *s,
-                                struct config_problems *p)
-{
-    if (machine_says(c, "machine.vcpu_count", s->vcpu_count, "default_cpu_cores", p))
-        c->default_limits.cpu_millicores = s->vcpu_count * 1000;
-    if (machine_says(c, "machine.mem_mib", s->mem_mib, "default_memory_mb", p))
-        c->default_limits.memory_bytes = (uint64_t)s->mem_mib * MIB;
-    if (machine_says(c, "pool.size", s->pool_size, "microvm_blanks", p))
-        c->warden.microvm_blanks = s->pool_size;
-    if (c->machine.memory_max_bytes && c->machine.memory_max_bytes < c->default_limits.memory_bytes)
-        config_error(p,
-                     "runtime_config: cgroup.memory_max_bytes is less than the machine's memory");
-}
-
 static void check_runtime(struct config *c, struct config_problems *p)
 {
     struct machine_sizes sizes = {0};
@@ -187,7 +173,15 @@ static void check_runtime(struct config *c, struct config_problems *p)
     machine_config_load(&c->machine, &sizes, c->runtime_config, p);
     strv_free(c->machine_cidrs);
     c->machine_cidrs = machine_cidrs_format(&c->machine);
-    apply_machine_sizes(c, &sizes, p);
+    if (machine_says(c, "machine.vcpu_count", sizes.vcpu_count, "default_cpu_cores", p))
+        c->default_limits.cpu_millicores = sizes.vcpu_count * 1000;
+    if (machine_says(c, "machine.mem_mib", sizes.mem_mib, "default_memory_mb", p))
+        c->default_limits.memory_bytes = (uint64_t)sizes.mem_mib * MIB;
+    if (machine_says(c, "pool.size", sizes.pool_size, "microvm_blanks", p))
+        c->warden.microvm_blanks = sizes.pool_size;
+    if (c->machine.memory_max_bytes && c->machine.memory_max_bytes < c->default_limits.memory_bytes)
+        config_error(p,
+                     "runtime_config: cgroup.memory_max_bytes is less than the machine's memory");
 }
 
 static void check_ceiling(struct config_problems *p, const char *key, double value,
@@ -206,18 +200,13 @@ static const char *key_name_at(size_t offset)
     return NULL;
 }
 
-static void check_limit(const struct config *c, const struct limit *row, struct config_problems *p)
-{
-    check_ceiling(p, key_name_at(offsetof(struct config, default_limits) + row->offset),
-                  limit_in_unit(row, limit_get(row, &c->default_limits)),
-                  key_name_at(offsetof(struct config, max_limits) + row->offset),
-                  limit_in_unit(row, limit_get(row, &c->max_limits)));
-}
-
 static void check_limits(const struct config *c, struct config_problems *p)
 {
     limit_for_each(row) {
-        check_limit(c, row, p);
+        check_ceiling(p, key_name_at(offsetof(struct config, default_limits) + row->offset),
+                      limit_in_unit(row, limit_get(row, &c->default_limits)),
+                      key_name_at(offsetof(struct config, max_limits) + row->offset),
+                      limit_in_unit(row, limit_get(row, &c->max_limits)));
     }
     check_ceiling(p, "exec_timeout", (double)c->api.exec_timeout_ms, "exec_max_timeout",
                   (double)c->api.exec_max_timeout_ms);

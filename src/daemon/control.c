@@ -59,27 +59,10 @@ static int drop_rights(struct handover *h, const struct config *c, struct error 
     return r;
 }
 
-static void setup_log(const struct config *c)
-{
-    enum log_level level = LOG_INFO;
-    log_level_parse(c->log_level, &level);
-    log_setup("mas-sandboxd", level, strcmp(c->log_format, "json") == 0);
-}
-
 static void tell_warden(char byte)
 {
     if (write(HANDOVER_READY, &byte, 1) < 0)
         log_warn("cannot report the progress of the start to the warden: %s", strerror(errno));
-}
-
-/* Listening sockets are logged by the first that can serve them, with the ports that the kernel
- * chose. */
-static void say_dropped(const struct handover *h)
-{
-    for (uint32_t i = 0; h->announce && i < h->n_listeners; i++)
-        listeners_log(HANDOVER_LISTEN + (int)i);
-    tell_warden(READY_DROPPED);
-    close(HANDOVER_STATE);
 }
 
 static void say_serves(void)
@@ -133,7 +116,9 @@ int control_stage(void)
         log_error("control plane: %s", err.message);
         return CONTROL_EXIT_REFUSED;
     }
-    setup_log(&c);
+    enum log_level level = LOG_INFO;
+    log_level_parse(c.log_level, &level);
+    log_setup("mas-sandboxd", level, strcmp(c.log_format, "json") == 0);
     if (c.api.debug_endpoints) {
         fault_arm(getenv("MAS_FAULT"), h.generation);
         clock_arm_jump(getenv("MAS_CLOCK_JUMP"));
@@ -145,7 +130,12 @@ int control_stage(void)
     }
     log_info("control plane started pid=%d uid=%u generation=%llu", getpid(), (unsigned)getuid(),
              (unsigned long long)h.generation);
-    say_dropped(&h);
+    /* Listening sockets are logged by the first that can serve them, with the ports that the kernel
+     * chose. */
+    for (uint32_t i = 0; h.announce && i < h.n_listeners; i++)
+        listeners_log(HANDOVER_LISTEN + (int)i);
+    tell_warden(READY_DROPPED);
+    close(HANDOVER_STATE);
     int code = run_control_plane(&h, &c, &room, kube_sock);
     config_done(&c);
     return code;

@@ -123,15 +123,6 @@ static void check_network(const struct config *c, struct config_problems *p)
             "for sandboxes");
 }
 
-static void check_policy(struct config_problems *p, const char *path)
-{
-    struct error err = {0};
-    struct ruleset *rs = path ? ruleset_load(path, &err) : NULL;
-    if (path && !rs)
-        config_error(p, "policy_file: %s", err.message);
-    ruleset_unref(rs);
-}
-
 static void check_secrets(struct config_problems *p, const struct secrets_config *c)
 {
     struct error err = {0};
@@ -176,7 +167,11 @@ void daemon_check(const struct config *c, struct config_problems *p)
 {
     uid_t uid;
     gid_t gid;
-    check_policy(p, c->policy_file);
+    struct error err = {0};
+    struct ruleset *rs = c->policy_file ? ruleset_load(c->policy_file, &err) : NULL;
+    if (c->policy_file && !rs)
+        config_error(p, "policy_file: %s", err.message);
+    ruleset_unref(rs);
     if (strv_length(c->mounts_allow) > WARDEN_ALLOWED_MAX)
         config_error(p, "mounts.allow: more than %d directories", WARDEN_ALLOWED_MAX);
     check_rules(p, "gateway_allow_private", c->gateway.allow_private);

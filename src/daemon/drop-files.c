@@ -112,12 +112,15 @@ int drop_gateway_files(struct error *err)
     struct landlock_rights refused;
     _cleanup_close_ int ruleset = -1;
     int r = open_ruleset(&refused, true, &ruleset);
+    if (r < 0)
+        return error_set(err, ERROR_INTERNAL, -r, "landlock");
     if (r == 0)
         return 0;
-    r = r < 0 ? r : 0;
-    for (size_t i = 0; r == 0 && i < ELEMENTS(lookup); i++)
+    for (size_t i = 0; i < ELEMENTS(lookup); i++) {
         r = allow_path(ruleset, &refused, lookup[i], FS_READ);
-    if (r == 0)
-        r = landlock_restrict(ruleset);
+        if (r < 0)
+            return error_set(err, ERROR_INTERNAL, -r, "landlock");
+    }
+    r = landlock_restrict(ruleset);
     return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "landlock") : 0;
 }

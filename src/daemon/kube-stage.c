@@ -103,7 +103,8 @@ int kube_stage_seal(const struct config *c, const char *state_dir, struct error 
     ceiling = make_ceiling(c);
     _cleanup_json_ json_t *object = kube_ceiling_format(&ceiling);
     int r = kube_ceiling_parse(&same, object, err); /* which is where it is checked */
-    r = r < 0 ? r : load_access(c, &access, err);
+    if (r >= 0)
+        r = load_access(c, &access, err);
     if (r < 0) {
         error_prefix(err, "the cluster");
         return r;
@@ -120,7 +121,8 @@ int kube_stage_seal(const struct config *c, const char *state_dir, struct error 
         json_object_set_new(settings, "direct_key", json_string(key));
     }
     r = json_format(settings, &text);
-    r = r < 0 ? r : fd_sealed_memory("mas-kube-settings", text.data, text.len);
+    if (r >= 0)
+        r = fd_sealed_memory("mas-kube-settings", text.data, text.len);
     explicit_bzero(text.data, text.len);
     return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "hand the cluster's credential over") : r;
 }

@@ -36,20 +36,6 @@ static void print_lines(const char *what, const struct strbuf *lines)
     }
 }
 
-/* The file first, though a flag may name it; then variables, then flags. */
-static void load_config(struct config *c, const struct config_args *args, int argc, char **argv,
-                        struct config_problems *p)
-{
-    const char *path = args->config_path ? args->config_path : getenv("SANDBOX_CONFIG");
-    if (path && *path)
-        config_load_file(c, path, p);
-    config_load_env(c, environ, p);
-    config_load_args(c, argc, argv, p);
-    config_load_secrets(c, p);
-    config_check(c, p);
-    daemon_check(c, p);
-}
-
 static int print_text(int (*format)(struct strbuf *out))
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(OUTPUT_MAX);
@@ -139,7 +125,15 @@ int main(int argc, char **argv)
         puts("mas-sandboxd " MAS_VERSION);
         return EXIT_SUCCESS;
     }
-    load_config(&c, &args, argc, argv, &p);
+    /* The file first, though a flag may name it; then variables, then flags. */
+    const char *path = args.config_path ? args.config_path : getenv("SANDBOX_CONFIG");
+    if (path && *path)
+        config_load_file(&c, path, &p);
+    config_load_env(&c, environ, &p);
+    config_load_args(&c, argc, argv, &p);
+    config_load_secrets(&c, &p);
+    config_check(&c, &p);
+    daemon_check(&c, &p);
     config_args_hide(argc, argv);
     return run_daemon(&c, &args, &p);
 }

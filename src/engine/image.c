@@ -82,12 +82,14 @@ static int write_base(const struct engine *e, int fd)
     int r = archive_write_open_fd(a, fd) == ARCHIVE_OK ? 0 : -EIO;
     size_t n = list_names(view, names);
     for (size_t i = 0; i < n; i++) {
-        r = r < 0 ? r : add_top(a, view, names[i]);
+        if (r >= 0)
+            r = add_top(a, view, names[i]);
         free(names[i]);
     }
     for (size_t i = 0; r == 0 && i < ELEMENTS(below); i++)
         r = add_entry(a, below[i], NULL);
-    r = r < 0 ? r : add_entry(a, "var/run", "../run");
+    if (r >= 0)
+        r = add_entry(a, "var/run", "../run");
     if (archive_write_close(a) != ARCHIVE_OK && r == 0)
         r = -EIO;
     archive_write_free(a);

@@ -132,25 +132,34 @@ static int mount_image(struct engine *e, int image_fd, struct image_upper *u)
     path_of(e, "disk/work", work);
     root_path_of(e, "root", root);
     int r = attach_tree(image_fd, lower);
-    if (r == 0 && (mkdir(upper, 0755) < 0 || mkdir(work, 0700) < 0 ||
-                   chown(upper, e->runner_id, e->runner_id) < 0 ||
-                   chown(work, e->runner_id, e->runner_id) < 0))
-        r = -errno;
+    if (r < 0)
+        return r;
+    if (mkdir(upper, 0755) < 0 || mkdir(work, 0700) < 0 ||
+        chown(upper, e->runner_id, e->runner_id) < 0 || chown(work, e->runner_id, e->runner_id) < 0)
+        return -errno;
     _cleanup_close_ int lower_fd = open(lower, O_PATH | O_DIRECTORY | O_CLOEXEC);
     _cleanup_close_ int upper_fd = open(upper, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (r == 0 && (lower_fd < 0 || upper_fd < 0))
-        r = -errno;
-    r = r < 0 ? r : image_upper_fill(u, lower_fd, upper_fd);
-    r = r < 0 ? r : fd_make_dir_at(AT_FDCWD, root, 0755);
-    if (r == 0 && chdir(e->order.dir) < 0) /* whose name may be what options cannot say */
-        r = -errno;
-    r = r < 0 ? r : image_mount_overlay("image", "disk/upper", "disk/work", root, OVERLAY_OPTIONS);
+    if (lower_fd < 0 || upper_fd < 0)
+        return -errno;
+    r = image_upper_fill(u, lower_fd, upper_fd);
+    if (r < 0)
+        return r;
+    r = fd_make_dir_at(AT_FDCWD, root, 0755);
+    if (r < 0)
+        return r;
+    /* By relative names: the directory's own may hold a colon or a comma, which separate layers and
+     * options in the text that the kernel reads. */
+    if (chdir(e->order.dir) < 0)
+        return -errno;
+    r = image_mount_overlay("image", "disk/upper", "disk/work", root, OVERLAY_OPTIONS);
     if (chdir("/") < 0 && r == 0)
         r = -errno;
-    if (r == 0 && stat(root, &st) < 0)
-        r = -errno;
-    e->root_dev = r < 0 ? 0 : st.st_dev;
-    return r;
+    if (r < 0)
+        return r;
+    if (stat(root, &st) < 0)
+        return -errno;
+    e->root_dev = st.st_dev;
+    return 0;
 }
 
 void place_image(struct engine *e, const struct child_trees *trees)

@@ -110,17 +110,6 @@ void rest_make_printable(char *text)
             *p = '?';
 }
 
-/* docker says {"message"}, podman {"cause","message"}. */
-static void take_words(struct rest *r, long status, const json_t *answer)
-{
-    const char *message = json_string_value(json_object_get(answer, "message"));
-    if (message)
-        snprintf(r->why, sizeof(r->why), "%s", message);
-    else
-        snprintf(r->why, sizeof(r->why), "status %ld", status);
-    rest_make_printable(r->why);
-}
-
 /* A handle a request: one that is used again remembers a header of the last answer that it has
  * freed, and appends to it where the next answer begins with a folded line (libcurl 7.88). */
 static CURL *handle_new(struct rest *r, const char *url, struct strbuf *answer)
@@ -166,7 +155,13 @@ static int parse_answer(struct rest *r, const struct strbuf *text, long status, 
     if (status >= 400) {
         if (!answer && text->len)
             answer = json_parse_any(text->data, text->len, &err);
-        take_words(r, status, answer);
+        /* docker says {"message"}, podman {"cause","message"}. */
+        const char *message = json_string_value(json_object_get(answer, "message"));
+        if (message)
+            snprintf(r->why, sizeof(r->why), "%s", message);
+        else
+            snprintf(r->why, sizeof(r->why), "status %ld", status);
+        rest_make_printable(r->why);
     }
     if (ret)
         *ret = steal_ptr(answer);

@@ -246,7 +246,8 @@ static bool is_paused_as(struct engine *e, bool on)
 static void answer_freeze(struct engine *e, bool on, struct engine_message *m)
 {
     int r = e->api[0] ? 0 : api_connect(e);
-    r = r < 0 ? r : api_pause(e, on);
+    if (r >= 0)
+        r = api_pause(e, on);
     if (r < 0 && is_paused_as(e, on))
         r = 0;
     m->error = r < 0 ? -r : 0;
@@ -294,8 +295,8 @@ void task_confine(const struct syscall_table *t, uint64_t capabilities)
 {
     struct error err = {0};
     int r = capability_bound(BROKER_CAPABILITIES);
-    r = r == -EPERM ? 0 : r; /* it may not, or has done it before; no_new_privs does the rest */
-    r = r < 0 ? r : keep_capabilities(capabilities);
+    if (r == -EPERM || r >= 0) /* not allowed, or done before: no_new_privs does the rest */
+        r = keep_capabilities(capabilities);
     child_must(r, "give up the broker's capabilities", -1);
     r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : filter_enter(t, &err);
     child_must(r, "restrict the broker's system calls", -1);
@@ -403,7 +404,9 @@ int task_remove(struct engine *e)
     if (place_enter(e) == 0)
         place_clear(e);
     send_message(&cleared, -1);
-    r = r < 0 ? r : forget_container(e);
+    if (r < 0)
+        return r;
+    r = forget_container(e);
     if (r == 0)
         record_remove(e);
     return r;

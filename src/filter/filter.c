@@ -109,23 +109,19 @@ static void emit_rules(struct code *c, const char *name)
             emit_rule(c, &rules[i]);
 }
 
-static void emit_leaf(struct code *c, int fate)
-{
-    size_t before = c->n;
-    if (fate >= FATE_RULES)
-        emit_rules(c, c->table->rules[fate - FATE_RULES].name);
-    else
-        emit_return(c, fate == FATE_ALLOW ? 0 : fate == FATE_EPERM ? EPERM : ENOSYS);
-    c->leaves[fate] = c->n;
-    c->overflow = c->overflow || c->n - before > LEAF_MAX;
-}
-
 /* Where the next jump finds the fate. */
 static size_t place_leaf(struct code *c, int fate)
 {
     size_t at = c->leaves[fate];
-    if (at == 0 || c->n - at > JUMP_MAX - JUMP_SPARE)
-        emit_leaf(c, fate);
+    if (at == 0 || c->n - at > JUMP_MAX - JUMP_SPARE) {
+        size_t before = c->n;
+        if (fate >= FATE_RULES)
+            emit_rules(c, c->table->rules[fate - FATE_RULES].name);
+        else
+            emit_return(c, fate == FATE_ALLOW ? 0 : fate == FATE_EPERM ? EPERM : ENOSYS);
+        c->leaves[fate] = c->n;
+        c->overflow = c->overflow || c->n - before > LEAF_MAX;
+    }
     return c->leaves[fate];
 }
 

@@ -106,15 +106,6 @@ static void votes_from_row(const json_t *list, struct approval *a)
     }
 }
 
-/* Rows of an earlier version have them among what was shown. */
-static json_t *obligations_from_row(const json_t *row)
-{
-    json_t *own = json_object_get(row, "obligations");
-    if (!own)
-        own = json_object_get(json_object_get(row, "shown"), "obligations");
-    return json_is_object(own) ? json_incref(own) : json_object();
-}
-
 struct approval *approval_from_row(const char *id, const json_t *row, struct error *err)
 {
     struct approval *a = new0(struct approval);
@@ -128,7 +119,11 @@ struct approval *approval_from_row(const char *id, const json_t *row, struct err
     a->why = dup_member(row, "why");
     a->revision = dup_member(row, "revision");
     a->void_reason = dup_member(row, "void");
-    a->obligations = obligations_from_row(row);
+    /* Rows of an earlier version have them among what was shown. */
+    json_t *own = json_object_get(row, "obligations");
+    if (!own)
+        own = json_object_get(json_object_get(row, "shown"), "obligations");
+    a->obligations = json_is_object(own) ? json_incref(own) : json_object();
     a->subject = json_incref(json_object_get(row, "subject"));
     a->shown = json_incref(json_object_get(row, "shown"));
     a->created_s = json_integer_value(json_object_get(row, "created"));

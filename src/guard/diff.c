@@ -112,11 +112,8 @@ int diff_lines(const char *before, size_t before_len, const char *after, size_t 
     size_t n = a.n - head - tail, m = b.n - head - tail, shown = head - from;
     int r = strbuf_printf(out, "@@ -%zu,%zu +%zu,%zu @@\n", from + 1, shown + n + after_tail,
                           from + 1, shown + m + after_tail);
-    if (r >= 0)
-        r = put_all(out, ' ', a.lines + from, shown);
-    if (r >= 0)
-        r = put_middle(out, a.lines + head, n, b.lines + head, m);
-    if (r >= 0)
+    if (r >= 0 && (r = put_all(out, ' ', a.lines + from, shown)) >= 0 &&
+        (r = put_middle(out, a.lines + head, n, b.lines + head, m)) >= 0)
         r = put_all(out, ' ', a.lines + a.n - tail, after_tail);
     free(a.lines);
     free(b.lines);

@@ -9,7 +9,8 @@ int gate_check_port(struct gate *g, const struct gate_call *about, struct error 
     struct gate_decision d;
     call.builtin = true;
     int r = gate_begin(g, &call, &d, err);
-    r = r < 0 ? r : gate_decide(g, &call, &d, err);
+    if (r >= 0)
+        r = gate_decide(g, &call, &d, err);
     /* A connection cannot wait for a person, so that what would have to be asked is refused. */
     if (r >= 0 && d.rules.verdict == VERDICT_ASK)
         r = gate_refuse(g, &call, &d, d.rules.rule,

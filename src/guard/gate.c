@@ -67,17 +67,6 @@ struct audit *gate_audit(const struct gate *g)
 
 /* --- step 1: what the request's own policies leave */
 
-/* Off unless a policy turned it on; one that turned it off wins (policy_check_tool). */
-static int check_network(const struct gate_call *call, struct error *err)
-{
-    if (!(call->capabilities & CAPABILITY_NETWORK))
-        return 0;
-    for (size_t i = 0; i < call->n_policies; i++)
-        if (call->policies[i]->has_network && call->policies[i]->network_enabled)
-            return 0;
-    return error_set(err, ERROR_DENIED, 0, "network disabled");
-}
-
 static int check_policies(const struct gate_call *call, struct error *err)
 {
     for (size_t i = 0; i < call->n_policies; i++) {
@@ -87,7 +76,13 @@ static int check_policies(const struct gate_call *call, struct error *err)
         if (r < 0)
             return r;
     }
-    return check_network(call, err);
+    /* Off unless a policy turned it on; one that turned it off wins (policy_check_tool). */
+    if (!(call->capabilities & CAPABILITY_NETWORK))
+        return 0;
+    for (size_t i = 0; i < call->n_policies; i++)
+        if (call->policies[i]->has_network && call->policies[i]->network_enabled)
+            return 0;
+    return error_set(err, ERROR_DENIED, 0, "network disabled");
 }
 
 /* --- steps 2 and 3 */

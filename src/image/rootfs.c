@@ -27,15 +27,6 @@ unsigned rootfs_squash_id(uint64_t id)
     return 0;
 }
 
-/* Whether all three owners can be given, tried on the root itself; its own is put back. */
-static bool can_give_owners(int fd, const struct stat *st)
-{
-    bool good = geteuid() == 0;
-    for (size_t i = 0; good && i < ELEMENTS(kept_ids); i++)
-        good = fchown(fd, kept_ids[i], kept_ids[i]) == 0;
-    return fchown(fd, st->st_uid, st->st_gid) == 0 && good;
-}
-
 int rootfs_init(struct rootfs *r, int fd, struct meter *m, struct image_info *info,
                 struct error *err)
 {
@@ -44,7 +35,11 @@ int rootfs_init(struct rootfs *r, int fd, struct meter *m, struct image_info *in
         return error_set(err, ERROR_INTERNAL, errno, "stat the root file system");
     *r = (struct rootfs){
         .fd = fd, .ino = st.st_ino, .limits = &m->options->limits, .meter = m, .info = info};
-    r->owners = can_give_owners(fd, &st);
+    /* Whether all three owners can be given, tried on the root itself; its own is put back. */
+    bool good = geteuid() == 0;
+    for (size_t i = 0; good && i < ELEMENTS(kept_ids); i++)
+        good = fchown(fd, kept_ids[i], kept_ids[i]) == 0;
+    r->owners = fchown(fd, st.st_uid, st.st_gid) == 0 && good;
     return 0;
 }
 

@@ -49,9 +49,9 @@ int disk_make(struct worker *w, struct image_info *info, struct error *err)
                         .file_bytes = bytes,
                         .out = STRBUF_INIT(COMPLAINT_MAX),
                         .err = STRBUF_INIT(COMPLAINT_MAX)};
-    int r = worker_claim(w, bytes, err);
-    r = r < 0 ? r : make_file(w, bytes, err);
-    r = r < 0 ? r : program_run(w, &p, err);
+    int r;
+    if ((r = worker_claim(w, bytes, err)) >= 0 && (r = make_file(w, bytes, err)) >= 0)
+        r = program_run(w, &p, err);
     worker_claim_left(w, 0);
     if (r > 0)
         r = error_set(err, ERROR_INVALID, 0, "no disk can be made of the image: %.*s",

@@ -113,16 +113,6 @@ static void fail_all(struct keeper_client *c, enum error_code code, const char *
         call_finish(call, NULL, &err);
 }
 
-static void on_gone(struct keeper_client *c, const json_t *record)
-{
-    const char *code = json_string_value(json_object_get(record, "code"));
-    const char *why = json_string_value(json_object_get(record, "message"));
-    if (code && why)
-        fail_all(c, error_code_find(code), why);
-    else
-        fail_all(c, ERROR_UNAVAILABLE, "the image keeper has died; try again");
-}
-
 static void on_failed(struct keeper_call *call, const json_t *failure)
 {
     struct error err = {0};
@@ -150,7 +140,12 @@ static void on_record(struct keeper_client *c, json_t *record)
     char key[CALL_KEY_SIZE];
     json_t *part;
     if (json_object_get(record, "gone")) {
-        on_gone(c, record);
+        const char *code = json_string_value(json_object_get(record, "code"));
+        const char *why = json_string_value(json_object_get(record, "message"));
+        if (code && why)
+            fail_all(c, error_code_find(code), why);
+        else
+            fail_all(c, ERROR_UNAVAILABLE, "the image keeper has died; try again");
         return;
     }
     snprintf(key, sizeof(key), "%" JSON_INTEGER_FORMAT,

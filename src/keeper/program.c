@@ -105,7 +105,8 @@ static int forbid_children(void)
                              SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
     for (size_t i = 0; r == 0 && i < ELEMENTS(refused); i++)
         r = seccomp_rule_add(ctx, refused[i].action, refused[i].call, 0);
-    r = r < 0 ? r : seccomp_load(ctx);
+    if (r >= 0)
+        r = seccomp_load(ctx);
     seccomp_release(ctx);
     return r;
 }

@@ -122,14 +122,6 @@ static int wait_fd(int fd, short events, int64_t deadline_ms)
 
 /* --- handshake */
 
-static void make_key(char key[25])
-{
-    unsigned char raw[16];
-    if (random_bytes(raw, sizeof(raw)) < 0)
-        abort();
-    EVP_EncodeBlock((unsigned char *)key, raw, sizeof(raw));
-}
-
 static void expected_accept(const char *key, char out[29])
 {
     char text[64];
@@ -224,7 +216,10 @@ static int ws_handshake(struct sbx_ws *ws, const struct sbx_client *c, const cha
 {
     int64_t deadline = clock_mono_ms() + HANDSHAKE_TIMEOUT_MS;
     char key[25];
-    make_key(key);
+    unsigned char raw[16];
+    if (random_bytes(raw, sizeof(raw)) < 0)
+        abort();
+    EVP_EncodeBlock((unsigned char *)key, raw, sizeof(raw));
     const char *host = strstr(c->base_url, "://") + 3;
     _cleanup_strbuf_ struct strbuf req = STRBUF_INIT(SBX_LINE_MAX);
     strbuf_printf(&req,

@@ -333,16 +333,6 @@ static int check_number(const struct schema *s, const json_t *v, const char *nam
     return 0;
 }
 
-/* JSON Schema counts characters, not bytes: all but the continuation bytes of UTF-8. */
-static size_t count_characters(const json_t *v)
-{
-    const char *text = json_string_value(v);
-    size_t n = 0, len = json_string_length(v);
-    for (size_t i = 0; i < len; i++)
-        n += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return n;
-}
-
 static int check_string(const struct schema *s, const json_t *v, const char *name,
                         struct error *err)
 {
@@ -351,7 +341,11 @@ static int check_string(const struct schema *s, const json_t *v, const char *nam
         return error_field(err, name, "'%s' must not contain a NUL", name);
     if (s->min_length == 0 && s->max_length == SIZE_MAX)
         return 0;
-    size_t n = count_characters(v);
+    /* JSON Schema counts characters, not bytes: all but the continuation bytes of UTF-8. */
+    const char *text = json_string_value(v);
+    size_t n = 0, len = json_string_length(v);
+    for (size_t i = 0; i < len; i++)
+        n += ((unsigned char)text[i] & 0xc0) != 0x80;
     if (n < s->min_length)
         return error_field(err, name,
                            n ? "'%s' must have at least %zu characters"

@@ -227,19 +227,6 @@ static void flush_output(struct ws *ws)
         strbuf_reset(&ws->out);
 }
 
-/* Says why and closes without waiting for the peer's part of the handshake. wslay would close
- * without a code after a frame header it cannot read. */
-static void ws_fail(struct ws *ws)
-{
-    const unsigned char frame[] = {0x80 | WSLAY_CONNECTION_CLOSE, 2,
-                                   (unsigned char)(ws->violation >> 8),
-                                   (unsigned char)ws->violation};
-    uv_buf_t buf = buf_of(frame, sizeof(frame));
-    if (!wslay_event_get_close_sent(ws->ctx))
-        conn_write(ws->conn, &buf, 1);
-    conn_linger(ws->conn, true);
-}
-
 void ws_input(struct conn *c)
 {
     struct ws *ws = c->ws;
@@ -254,7 +241,15 @@ void ws_input(struct conn *c)
         !ws->violation)
         ws->violation = WSLAY_CODE_PROTOCOL_ERROR;
     if (ws_is_open(ws) && ws->violation) {
-        ws_fail(ws);
+        /* Says why and closes without waiting for the peer's part of the handshake. wslay would
+         * close without a code after a frame header it cannot read. */
+        const unsigned char frame[] = {0x80 | WSLAY_CONNECTION_CLOSE, 2,
+                                       (unsigned char)(ws->violation >> 8),
+                                       (unsigned char)ws->violation};
+        uv_buf_t buf = buf_of(frame, sizeof(frame));
+        if (!wslay_event_get_close_sent(ws->ctx))
+            conn_write(ws->conn, &buf, 1);
+        conn_linger(ws->conn, true);
         return;
     }
     flush_output(ws);

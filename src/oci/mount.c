@@ -55,14 +55,6 @@ static int mount_cgroups(bool v2, char *const *controllers)
     return r;
 }
 
-/* The copy must be taken before anything is mounted over the template. */
-static int keep_template(int tree)
-{
-    if (move_mount(tree, "", AT_FDCWD, OCI_TEMPLATE, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-        return -errno;
-    return umount2(OCI_TEMPLATE "/proc", MNT_DETACH) < 0 ? -errno : 0;
-}
-
 int oci_mount_base(bool cgroup_v2, char *const *controllers)
 {
     static const char *const dirs[] = {OCI_TEMPLATE, OCI_ROOTFS, OCI_DISK,
@@ -76,7 +68,10 @@ int oci_mount_base(bool cgroup_v2, char *const *controllers)
         r = fd_make_dir_at(AT_FDCWD, dirs[i], 0755);
     if (r < 0)
         return r;
-    r = keep_template(tree);
+    /* The copy must be taken before anything is mounted over the template. */
+    if (move_mount(tree, "", AT_FDCWD, OCI_TEMPLATE, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    r = umount2(OCI_TEMPLATE "/proc", MNT_DETACH) < 0 ? -errno : 0;
     if (r < 0)
         return r;
     r = mount_proc();

@@ -22,12 +22,6 @@ struct answer {
     int32_t error;
 };
 
-static int set_option(int fs, const char *key, const char *value)
-{
-    unsigned command = value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG;
-    return fsconfig(fs, command, key, value, 0) < 0 ? -errno : 0;
-}
-
 static int mount_detached(const struct oci_overlay *o)
 {
     _cleanup_close_ int fs = fsopen("overlay", FSOPEN_CLOEXEC);
@@ -41,7 +35,8 @@ static int mount_detached(const struct oci_overlay *o)
                    {"workdir", o->work},
                    {"userxattr", NULL}};
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-        int r = set_option(fs, options[i].name, options[i].value);
+        unsigned command = options[i].value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG;
+        int r = fsconfig(fs, command, options[i].name, options[i].value, 0) < 0 ? -errno : 0;
         if (r < 0)
             return r;
     }
@@ -104,7 +99,8 @@ int oci_overlay_mount(const struct oci_overlay *o, const char *target)
         helper_main(o, others);
     fd_close(&others);
     int r = write_maps(o, pid);
-    r = r < 0 ? r : (int)fd_send_msg(own, "g", 1, NULL, 0);
+    if (r >= 0)
+        r = (int)fd_send_msg(own, "g", 1, NULL, 0);
     _cleanup_close_ int fd = r < 0 ? r : receive_mount(own);
     if (r < 0)
         kill(pid, SIGKILL);

@@ -85,11 +85,6 @@ static bool names_command(const struct decide *d, int allow)
     return true;
 }
 
-static enum risk risk_of(const struct rules_rule *rule)
-{
-    return rule->has_risk ? rule->risk : rule->verdict == VERDICT_DENY ? RISK_HIGH : RISK_MEDIUM;
-}
-
 /* Takes a rule into account that asks or denies, or only obliges. */
 static void weigh_rule(struct decide *d, struct outcome *o, int index, bool named)
 {
@@ -103,7 +98,9 @@ static void weigh_rule(struct decide *d, struct outcome *o, int index, bool name
     enum verdict v =
         m == MATCH_YES || rule->verdict == VERDICT_ASK ? rule->verdict : d->look.rs->unknown;
     bool stricter = o->by < 0 || v > o->verdict || (v == o->verdict && o->maybe && m == MATCH_YES);
-    enum risk risk = risk_of(rule);
+    enum risk risk = rule->has_risk                  ? rule->risk
+                     : rule->verdict == VERDICT_DENY ? RISK_HIGH
+                                                     : RISK_MEDIUM;
     if (o->by >= 0 && v == o->verdict && risk > o->risk)
         o->risk = risk;
     if (!stricter) {

@@ -382,19 +382,6 @@ static int parse_member(struct rules_parse *p, const struct node *key, const str
     return rules_fail(p, key, "unknown key '%.40s' in a rule", key->text);
 }
 
-static int check_rule(struct rules_parse *p, const struct node *n, const struct rules_rule *rule)
-{
-    if (!rule->id)
-        return rules_fail(p, n, "a rule without 'id'");
-    if (!rule->has_verdict && !node_find(n, "require"))
-        return rules_fail(p, n, "rule '%s' has neither 'verdict' nor 'require'", rule->id);
-    for (size_t i = 0; i + 1 < p->rs->n_rules; i++)
-        if (strcmp(p->rs->rules[i].id, rule->id) == 0)
-            return rules_fail(p, n, "rule '%s' is there twice, first in line %zu", rule->id,
-                              p->rs->rules[i].line);
-    return 0;
-}
-
 int rules_parse_rule(struct rules_parse *p, const struct node *n, struct rules_rule *rule)
 {
     *rule = (struct rules_rule){.line = n->line, .severity = -1, .risk = RISK_MEDIUM};
@@ -405,5 +392,13 @@ int rules_parse_rule(struct rules_parse *p, const struct node *n, struct rules_r
         if (r < 0)
             return r;
     }
-    return check_rule(p, n, rule);
+    if (!rule->id)
+        return rules_fail(p, n, "a rule without 'id'");
+    if (!rule->has_verdict && !node_find(n, "require"))
+        return rules_fail(p, n, "rule '%s' has neither 'verdict' nor 'require'", rule->id);
+    for (size_t i = 0; i + 1 < p->rs->n_rules; i++)
+        if (strcmp(p->rs->rules[i].id, rule->id) == 0)
+            return rules_fail(p, n, "rule '%s' is there twice, first in line %zu", rule->id,
+                              p->rs->rules[i].line);
+    return 0;
 }

@@ -173,16 +173,6 @@ static void append_path(const char *path, size_t len, struct strbuf *out, size_t
         strbuf_puts(out, "/");
 }
 
-/* At the root of a host, two slashes would begin another host's name. */
-static void join_slashes(struct strbuf *out, size_t root)
-{
-    size_t n = strspn(out->data + root, "/");
-    if (n > 1) {
-        memmove(out->data + root + 1, out->data + root + n, out->len - root - n + 1);
-        out->len -= n - 1;
-    }
-}
-
 /* The path that value means inside, without host; NULL: it is somewhere else. */
 static const char *find_path(const char *value, const struct port_place *place)
 {
@@ -217,6 +207,11 @@ bool port_filter_location(const char *value, const struct port_place *place, str
     strbuf_puts(out, place->prefix);
     size_t root = out->len;
     append_path(whole.data, whole.len, out, root);
-    join_slashes(out, root);
+    /* At the root of a host, two slashes would begin another host's name. */
+    size_t n = strspn(out->data + root, "/");
+    if (n > 1) {
+        memmove(out->data + root + 1, out->data + root + n, out->len - root - n + 1);
+        out->len -= n - 1;
+    }
     return strbuf_puts(out, path + len) >= 0;
 }

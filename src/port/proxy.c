@@ -342,14 +342,6 @@ static void on_tunnel_close(struct http_tunnel *t)
     call_end(c);
 }
 
-static void tunnel_pass(struct port_call *c, const char *data, size_t len)
-{
-    if (http_tunnel_write(c->tunnel, data, len) && !c->held)
-        port_stream_consumed(c->stream, len);
-    else
-        c->held += len;
-}
-
 static void answer_upgrade(struct port_call *c, const struct port_head *h)
 {
     static const struct http_tunnel_handlers handlers = {on_tunnel_data, on_tunnel_drain,
@@ -405,7 +397,10 @@ static void on_data(void *data, const char *bytes, size_t len)
 {
     struct port_call *c = data;
     if (c->tunnel) {
-        tunnel_pass(c, bytes, len);
+        if (http_tunnel_write(c->tunnel, bytes, len) && !c->held)
+            port_stream_consumed(c->stream, len);
+        else
+            c->held += len;
         return;
     }
     if (c->answering) {

@@ -43,12 +43,6 @@ static int split_port(char *text, char **ret_network, unsigned *ret_port)
     return r < 0 || *ret_port == 0 ? -EINVAL : 0;
 }
 
-static void clear_rest(struct net_range *r)
-{
-    for (unsigned bit = r->bits; bit < 128; bit++)
-        r->address[bit / 8] &= (uint8_t) ~(0x80 >> bit % 8);
-}
-
 int net_range_parse(const char *text, struct net_range *ret)
 {
     char copy[TEXT_MAX], *network;
@@ -74,6 +68,7 @@ int net_range_parse(const char *text, struct net_range *ret)
                               .port_first = (uint16_t)port,
                               .port_last = (uint16_t)(port ? port : UINT16_MAX)};
     memcpy(ret->address, a.bytes, address_bits(&a) / 8);
-    clear_rest(ret);
+    for (unsigned bit = ret->bits; bit < 128; bit++)
+        ret->address[bit / 8] &= (uint8_t) ~(0x80 >> bit % 8);
     return 0;
 }

@@ -111,14 +111,6 @@ static const struct exec *find_exec(const struct sandbox *sb)
     return e && !e->hosts ? e : NULL;
 }
 
-static void count_decision(struct sandbox *sb, bool good)
-{
-    if (good)
-        sb->manager->counts.connections_total++;
-    else
-        sb->manager->counts.connections_refused_total++;
-}
-
 static const char *call_of(const struct gateway_report *r)
 {
     const struct sandbox *sb = r->sandbox;
@@ -133,7 +125,10 @@ static void record_decision(struct gateway_report *r, const char *told)
     struct sandbox *sb = r->sandbox;
     const struct manager_options *o = &sb->manager->options;
     bool good = strncmp(told, "OK ", 3) == 0;
-    count_decision(sb, good);
+    if (good)
+        sb->manager->counts.connections_total++;
+    else
+        sb->manager->counts.connections_refused_total++;
     if (sb->spec.network && !has_record_room(sb, r->rule, told))
         return;
     r->recorded = true;
@@ -165,15 +160,6 @@ static void record_end(struct gateway_report *r)
         sandbox_announce_connection(r->sandbox, EVENT_NETWORK_CLOSED, &facts);
 }
 
-static void ask_person(struct gateway_report *r)
-{
-    static const char asks[] = "ERR approval_needed ";
-    struct target t;
-    if (strncmp(r->told, asks, strlen(asks)) == 0 &&
-        gateway_parse_connect(r->asked, strlen(r->asked), &t) == 0)
-        sandbox_ask_network(r->sandbox, &t, r->rule);
-}
-
 /* A connection that was allowed can be cut later, because of what it turned out to be: that is a
  * decision of its own. */
 static void on_line(struct gateway_report *r)
@@ -189,7 +175,11 @@ static void on_line(struct gateway_report *r)
     } else {
         strcpy(r->told, r->line);
         record_decision(r, r->line);
-        ask_person(r);
+        static const char asks[] = "ERR approval_needed ";
+        struct target t;
+        if (strncmp(r->told, asks, strlen(asks)) == 0 &&
+            gateway_parse_connect(r->asked, strlen(r->asked), &t) == 0)
+            sandbox_ask_network(r->sandbox, &t, r->rule);
     }
 }
 

@@ -105,13 +105,6 @@ static void on_discarded(void *data, const struct plan_reply *reply, int fd)
     fd_close(&fd);
 }
 
-static void discard_interceptor(struct manager *m, const char *id)
-{
-    struct plan plan = {.op = PLAN_KILL};
-    snprintf(plan.id, sizeof(plan.id), "%s", id);
-    warden_client_send(m->options.host->warden, &plan, on_discarded, NULL);
-}
-
 static void link_set_error(struct error *err, const struct plan_reply *reply)
 {
     enum error_code code = !reply                       ? ERROR_UNAVAILABLE
@@ -221,8 +214,11 @@ void interceptor_free(struct sandbox *sb)
     if (!l)
         return;
     link_drop(l);
-    if (!sb->instance)
-        discard_interceptor(sb->manager, sb->runtime_id);
+    if (!sb->instance) {
+        struct plan plan = {.op = PLAN_KILL};
+        snprintf(plan.id, sizeof(plan.id), "%s", sb->runtime_id);
+        warden_client_send(sb->manager->options.host->warden, &plan, on_discarded, NULL);
+    }
     l->sandbox = NULL;
     if (l->launching)
         sandbox_unref(sb);

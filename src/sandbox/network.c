@@ -238,15 +238,6 @@ bool sandbox_network_has(const struct sandbox *sb, const char *word)
            list_has_called(s->lent, word);
 }
 
-static int check_dropped(const struct sandbox *sb, const struct network_change *c,
-                         struct error *err)
-{
-    for (char *const *word = c->drop; word && *word; word++)
-        if (!sandbox_network_has(sb, *word))
-            return error_field(err, "drop", "no rule that allows is called '%.100s'", *word);
-    return 0;
-}
-
 /* The rules that a change leaves. */
 static struct network_rules rules_after(const struct sandbox *sb, const struct network_change *c)
 {
@@ -305,9 +296,9 @@ int sandbox_check_network(const struct sandbox *sb, const struct network_change 
     r = check_bounds(sb, c->allow, err);
     if (r < 0)
         return r;
-    r = check_dropped(sb, c, err);
-    if (r < 0)
-        return r;
+    for (char *const *word = c->drop; word && *word; word++)
+        if (!sandbox_network_has(sb, *word))
+            return error_field(err, "drop", "no rule that allows is called '%.100s'", *word);
     return check_gateway(sb, c, err);
 }
 

@@ -213,20 +213,6 @@ static struct exec *find_request(struct sandbox *sb, uint32_t stream, uint64_t r
     return NULL;
 }
 
-/* The runner sends again from what was acknowledged, which is what a journal or a sink has for
- * good; what came since is known, and dropped (exec_on_output()). */
-static void send_positions(struct exec *e)
-{
-    for (uint8_t which = OUTPUT_STDOUT; which <= OUTPUT_STDERR; which++) {
-        size_t i = output_index(which);
-        struct msg_ack ack = {.which = which,
-                              .offset = e->has_sink ? e->consumed[i]
-                                                    : journal_durable_end(e->journal, which)};
-        e->acked[i] = ack.offset;
-        msg_ack_format(runner_out(e->sandbox->runner), e->stream, &ack);
-    }
-}
-
 /* The queue has all that was not acknowledged. */
 static void rewind_input(struct exec *e, uint64_t received)
 {
@@ -262,7 +248,16 @@ void exec_on_known_state(struct sandbox *sb, uint32_t stream, const struct msg_s
     if (e->awaiting_stats)
         return;
     rewind_input(e, m->stdin_received);
-    send_positions(e);
+    /* The runner sends again from what was acknowledged, which is what a journal or a sink has for
+     * good; what came since is known, and dropped (exec_on_output()). */
+    for (uint8_t which = OUTPUT_STDOUT; which <= OUTPUT_STDERR; which++) {
+        size_t i = output_index(which);
+        struct msg_ack ack = {.which = which,
+                              .offset = e->has_sink ? e->consumed[i]
+                                                    : journal_durable_end(e->journal, which)};
+        e->acked[i] = ack.offset;
+        msg_ack_format(runner_out(e->sandbox->runner), e->stream, &ack);
+    }
     if (m->started && !e->started) {
         struct msg_started started = {.request_id = m->request_id, .pid = m->pid};
         exec_on_started(sb, stream, &started);

@@ -59,18 +59,26 @@ int sandbox_row_parse(const json_t *o, const char *key, struct sandbox_row *ret,
     } members[] = {{"owner", &row.owner},           {"alias", &row.alias},
                    {"runtime_id", &row.runtime_id}, {"failure", &row.failure},
                    {"generation", &row.generation}, {"caller", &row.caller}};
-    int r = 0;
-    for (size_t i = 0; r >= 0 && i < ELEMENTS(members); i++)
+    int r;
+    for (size_t i = 0; i < ELEMENTS(members); i++) {
         r = json_member_string(o, members[i].name, members[i].at, err);
-    r = r < 0 ? r : json_member_int(o, "created_ns", 0, INT64_MAX, &row.created_ns, err);
-    r = r < 0 ? r : sandbox_policy_get(o, row.alias, key, &row.policy, err);
-    r = r < 0 ? r : persist_spec_parse(json_object_get(o, "spec"), &row.spec, err);
-    row.forgets = json_is_true(json_object_get(o, "forgets"));
-    if (r >= 0)
-        *ret = row;
-    else
+        if (r < 0)
+            return r;
+    }
+    r = json_member_int(o, "created_ns", 0, INT64_MAX, &row.created_ns, err);
+    if (r < 0)
+        return r;
+    r = sandbox_policy_get(o, row.alias, key, &row.policy, err);
+    if (r < 0)
+        return r;
+    r = persist_spec_parse(json_object_get(o, "spec"), &row.spec, err);
+    if (r < 0) {
         sandbox_policy_free(row.policy);
-    return r < 0 ? r : 0;
+        return r;
+    }
+    row.forgets = json_is_true(json_object_get(o, "forgets"));
+    *ret = row;
+    return 0;
 }
 
 static void gone_rows_add(struct gone_rows *rows, const char *key)

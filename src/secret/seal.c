@@ -125,8 +125,8 @@ int seal_close(const uint8_t public_key[SEAL_KEY_SIZE], const void *data, size_t
      * closed the seal can open it again. */
     EVP_PKEY *once = EVP_PKEY_Q_keygen(NULL, NULL, "X25519");
     int r = once && EVP_PKEY_get_raw_public_key(once, ret, &size) == 1 ? 0 : -EIO;
-    r = r < 0 ? r : derive_content_key(once, public_key, ret, public_key, content);
-    r = r < 0 ? r : encrypt_content(content, data, len, ret + SEAL_KEY_SIZE);
+    if (r >= 0 && (r = derive_content_key(once, public_key, ret, public_key, content)) >= 0)
+        r = encrypt_content(content, data, len, ret + SEAL_KEY_SIZE);
     OPENSSL_cleanse(content, sizeof(content));
     EVP_PKEY_free(once);
     return r;

@@ -379,15 +379,13 @@ struct secrets *secrets_open(const struct secrets_options *o, struct error *err)
     list_init(&s->all);
     list_init(&s->leftovers);
     loop_timer_init(&s->again, o->loop, on_again, s);
-    int r = read_public_key(s, o->config.public_key, err);
-    r = r < 0 ? r : read_allowed(s, o->config.hosts, err);
-    r = r < 0 ? r : add_operators(s, &o->config, err);
-    if (r >= 0 && s->store)
-        r = store_load(s->store, STORE_SECRET, load_row, &l, err);
-    if (r >= 0 && !l.failed)
-        return s;
-    secrets_free(s);
-    return NULL;
+    if (read_public_key(s, o->config.public_key, err) < 0 ||
+        read_allowed(s, o->config.hosts, err) < 0 || add_operators(s, &o->config, err) < 0 ||
+        (s->store && store_load(s->store, STORE_SECRET, load_row, &l, err) < 0) || l.failed) {
+        secrets_free(s);
+        return NULL;
+    }
+    return s;
 }
 
 void secrets_stop(struct secrets *s)

@@ -111,7 +111,8 @@ static int fill_pair(const struct source *s, struct pair *p, struct error *err)
     int r = pair_set_header(p, s->header, err);
     for (char *host; r >= 0 && (host = strsep(&hosts, ","));)
         r = pair_add_host(p, host, err);
-    r = r < 0 ? r : read_value(s->from, p, err);
+    if (r >= 0)
+        r = read_value(s->from, p, err);
     if (r < 0)
         error_prefix(err, "%s", s->name);
     return r;

@@ -336,23 +336,17 @@ void shell_parse_line(const char *line, size_t len, struct shell *ret)
     look_at_all(&b);
 }
 
-/* Bytes of an argument that would be read as holes: then the argument is one. */
-static struct shell_word word_of_argument(const char *text)
-{
-    struct shell_word w = {.quoted = true};
-    const char holes[] = {SHELL_ANY, SHELL_GLOB, SHELL_ONE, 0};
-    w.unknown = strpbrk(text, holes) || strlen(text) > SHELL_TEXT_MAX;
-    w.text = xstrdup(w.unknown ? (const char[]){SHELL_ANY, 0} : text);
-    return w;
-}
-
 void shell_parse_argv(char *const *argv, struct shell *ret)
 {
     *ret = (struct shell){0};
     struct shell_build b = {.out = ret, .work = SHELL_WORK_MAX};
     struct shell_command *c = shell_add(&b, 0);
     for (; argv[0] && !b.overflow; argv++) {
-        struct shell_word w = word_of_argument(argv[0]);
+        /* Bytes of an argument that would be read as holes: then the argument is one. */
+        struct shell_word w = {.quoted = true};
+        const char holes[] = {SHELL_ANY, SHELL_GLOB, SHELL_ONE, 0};
+        w.unknown = strpbrk(argv[0], holes) || strlen(argv[0]) > SHELL_TEXT_MAX;
+        w.text = xstrdup(w.unknown ? (const char[]){SHELL_ANY, 0} : argv[0]);
         shell_add_word(&b, c, &w);
     }
     if (!c->n_words)

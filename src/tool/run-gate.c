@@ -31,14 +31,6 @@ static const char *start_of(const struct spec *s, const struct sandbox *sb)
     return runtime ? runtime->workdir : workdir;
 }
 
-/* For the rules; what has no programs of the caller's in it has no image. */
-static void name_image(struct gate_call *call, const struct spec *s)
-{
-    static char *const none[] = {(char *)RULES_NO_IMAGE, NULL};
-    call->image_names = s->tool_net ? NULL : s->image_names ? s->image_names : none;
-    call->image_digest = s->tool_net ? NULL : s->image_digest;
-}
-
 static char *dup_or_null(const char *text)
 {
     return text ? xstrdup(text) : NULL;
@@ -92,7 +84,10 @@ int run_call_fill(struct run *run, struct error *err)
     const char *start = start_of(box, run->sandbox);
     run->call.cwd = dup_or_null(run->spec.cwd ? run->spec.cwd : start);
     run->call.image_env = box->image_env;
-    name_image(&run->call, box);
+    /* For the rules; what has no programs of the caller's in it has no image. */
+    static char *const none[] = {(char *)RULES_NO_IMAGE, NULL};
+    run->call.image_names = box->tool_net ? NULL : box->image_names ? box->image_names : none;
+    run->call.image_digest = box->tool_net ? NULL : box->image_digest;
     return run_paths_fill(run, start, err);
 }
 

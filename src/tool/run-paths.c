@@ -89,16 +89,6 @@ static void add_path(struct path_list *l, const char *cwd, const char *path, boo
             (struct rules_path){.path = normalize_path(cwd ? cwd : WORKDIR, path), .write = write};
 }
 
-/* An operation that is not in the table names no path (tar-names, for one). */
-static void add_operation(struct path_list *l, const char *cwd, char *const *argv)
-{
-    const struct operation *o = find_operation(argv[0]);
-    size_t n_args = strv_length(argv);
-    for (size_t i = 0; o && i < ELEMENTS(o->paths) && o->paths[i].arg; i++)
-        if ((size_t)o->paths[i].arg < n_args)
-            add_path(l, cwd, argv[o->paths[i].arg], o->paths[i].reach & REACH_WRITE);
-}
-
 static const char *tool_action(const struct gate_call *call)
 {
     if (strcmp(call->tool, "file_system") != 0)
@@ -140,8 +130,15 @@ int run_paths_fill(struct run *run, const char *workdir, struct error *err)
     /* They are written where the sandbox starts its commands, whatever directory this one has. */
     for (size_t i = 0; i < run->n_files; i++)
         add_path(&l, workdir, run->files[i].path, true);
-    if (run->spec.builtin)
-        add_operation(&l, c->cwd, run->spec.argv);
+    if (run->spec.builtin) {
+        /* An operation that is not in the table names no path (tar-names, for one). */
+        const struct operation *o = find_operation(run->spec.argv[0]);
+        size_t n_args = strv_length(run->spec.argv);
+        for (size_t i = 0; o && i < ELEMENTS(o->paths) && o->paths[i].arg; i++)
+            if ((size_t)o->paths[i].arg < n_args)
+                add_path(&l, c->cwd, run->spec.argv[o->paths[i].arg],
+                         o->paths[i].reach & REACH_WRITE);
+    }
     if (tool_action(c))
         add_path(&l, c->cwd, tool_path(c), tool_mode(c) != 'r');
     c->paths = l.paths;

@@ -17,17 +17,6 @@ static void narrow_time(struct exec_spec *spec, uint64_t limit_ms)
         spec->timeout_ms = limit_ms;
 }
 
-/* Checked before run_scope_enter() counts this run in: the limit is of runs beside each other. */
-static int check_concurrency(struct run *run, const struct sandbox_policy *scope, struct error *err)
-{
-    char why[80];
-    int64_t max = scope ? scope->policy.max_concurrent : 0;
-    if (max <= 0 || scope->running < max)
-        return 0;
-    snprintf(why, sizeof(why), "too many concurrent calls (MaxConcurrent %lld)", (long long)max);
-    return gate_refuse(run->gate, &run->call, &run->decision, "request policy", why, err);
-}
-
 /* A call that may use less of its sandbox's network than the others gets a proxy of its own, which
  * knows the hosts that are left. A sandbox that is made for the call is decided on with the hosts
  * that it is to reach. */
@@ -104,7 +93,14 @@ int run_scope_begin(struct run *run, const struct gate_call *given,
     run->call.n_policies = 0;
     if (r < 0)
         return r;
-    return check_concurrency(run, scope, err);
+    /* Checked before run_scope_enter() counts this run in: the limit is of runs beside each other.
+     */
+    char why[80];
+    int64_t max = scope ? scope->policy.max_concurrent : 0;
+    if (max <= 0 || scope->running < max)
+        return 0;
+    snprintf(why, sizeof(why), "too many concurrent calls (MaxConcurrent %lld)", (long long)max);
+    return gate_refuse(run->gate, &run->call, &run->decision, "request policy", why, err);
 }
 
 void run_scope_enter(struct run *run, struct sandbox *scope_of)

@@ -192,16 +192,6 @@ static void copy_files(struct run *run, const struct run_file *files, size_t n)
     }
 }
 
-static void free_files(struct run *run)
-{
-    for (size_t i = 0; i < run->n_files; i++) {
-        free(run->files[i].path);
-        free(run->files[i].data);
-    }
-    free(run->files);
-    strv_free(run->file_anchors);
-}
-
 /* Nothing here can fail: a run exists before the first question is asked of it, so that every
  * refusal has one way to its end. */
 static struct run *run_new(const struct run_request *req, const struct run_events *events,
@@ -237,7 +227,12 @@ static void run_free(struct run *run)
     weak_clear(&run->weak);
     free(run->grant);
     run_probed_done(&run->probed);
-    free_files(run);
+    for (size_t i = 0; i < run->n_files; i++) {
+        free(run->files[i].path);
+        free(run->files[i].data);
+    }
+    free(run->files);
+    strv_free(run->file_anchors);
     run_call_done(run);
     free_spec(run);
     spec_done(&run->box);

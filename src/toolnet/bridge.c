@@ -35,7 +35,8 @@ int bridge_open(struct bridge *b, int stream_fd)
     relay_init(&b->up);
     relay_init(&b->down);
     int r = fd_set_nonblock(stream_fd, true);
-    r = r < 0 ? r : listen_abstract(b);
+    if (r >= 0)
+        r = listen_abstract(b);
     if (r < 0)
         bridge_done(b);
     return r;

@@ -61,16 +61,11 @@ static bool is_html(const struct transfer_response *res)
            strncasecmp(type, "application/xhtml+xml", 21) == 0;
 }
 
-/* Ends text that was cut at a limit with a whole character. */
-static size_t whole_length(const struct strbuf *b)
-{
-    return b->data ? utf8_valid_prefix(b->data, b->len) : 0;
-}
-
 static void page_set_text(struct page *p, const struct strbuf *b)
 {
     p->content = b->data ? b->data : "";
-    p->len = whole_length(b);
+    /* Ends text that was cut at a limit with a whole character. */
+    p->len = b->data ? utf8_valid_prefix(b->data, b->len) : 0;
 }
 
 static void read_page(const struct transfer_response *res, enum fetch_format format,

@@ -120,10 +120,8 @@ int client_open(struct client *c, const char *uds_path, uint32_t port, int64_t t
                 struct error *err)
 {
     *c = (struct client){.fd = -1, .deadline_ms = clock_mono_ms() + timeout_ms};
-    int r = client_connect(c, uds_path, err);
-    if (r >= 0)
-        r = client_handshake(c, port, err);
-    if (r < 0)
+    int r;
+    if ((r = client_connect(c, uds_path, err)) < 0 || (r = client_handshake(c, port, err)) < 0)
         client_close(c);
     return r;
 }
@@ -133,7 +131,8 @@ void client_close(struct client *c)
     fd_close(&c->fd);
 }
 
-static int client_send_line(struct client *c, struct strbuf *request, struct error *err)
+int client_call(struct client *c, struct strbuf *request, struct strbuf *response,
+                struct error *err)
 {
     for (size_t i = 0; i < request->len; i++) {
         if (request->data[i] == '\n' || request->data[i] == '\r')
@@ -141,13 +140,7 @@ static int client_send_line(struct client *c, struct strbuf *request, struct err
     }
     if (strbuf_puts(request, "\n") < 0)
         return error_set(err, ERROR_TOO_LARGE, 0, "the request is too large");
-    return client_send(c, request->data, request->len, err);
-}
-
-int client_call(struct client *c, struct strbuf *request, struct strbuf *response,
-                struct error *err)
-{
-    int r = client_send_line(c, request, err);
+    int r = client_send(c, request->data, request->len, err);
     if (r < 0)
         return r;
     for (;;) {

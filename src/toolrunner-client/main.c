@@ -75,14 +75,6 @@ static uint32_t parse_port(const char *text)
     return (uint32_t)port;
 }
 
-static int64_t parse_timeout_ms(const char *text)
-{
-    int64_t ns;
-    if (clock_parse_duration(text, &ns) < 0 || ns <= 0)
-        die_usage("the timeout is not a duration such as 10s");
-    return ns / 1000000 ? ns / 1000000 : 1;
-}
-
 static int read_request(struct strbuf *b, struct error *err)
 {
     for (;;) {
@@ -106,7 +98,10 @@ int main(int argc, char **argv)
 {
     struct settings s = parse_options(argc, argv);
     uint32_t port = parse_port(s.port);
-    int64_t timeout_ms = parse_timeout_ms(s.timeout);
+    int64_t ns;
+    if (clock_parse_duration(s.timeout, &ns) < 0 || ns <= 0)
+        die_usage("the timeout is not a duration such as 10s");
+    int64_t timeout_ms = ns / 1000000 ? ns / 1000000 : 1;
     _cleanup_strbuf_ struct strbuf request = STRBUF_INIT(CLIENT_REQUEST_MAX + 1);
     _cleanup_strbuf_ struct strbuf response = STRBUF_INIT(CLIENT_RESPONSE_MAX);
     struct error err = {0};

@@ -121,8 +121,9 @@ int builtin_fs_edit(int argc, char **argv)
     if (check_count(path, n, e.all))
         return 1;
     r = replace_all(&before, &e, &after);
-    if (r >= 0)
-        r = replace_file(replace_target(path, real), st.st_mode & 07777, fill_from_buffer, &after);
+    if (r < 0)
+        return builtin_failure(-r, "%s", path);
+    r = replace_file(replace_target(path, real), st.st_mode & 07777, fill_from_buffer, &after);
     if (r < 0)
         return builtin_failure(-r, "%s", path);
     _cleanup_json_ json_t *o = json_pack("{s:I, s:I, s:I}", "replacements", (json_int_t)n, "line",

@@ -113,19 +113,14 @@ static int print_head(const struct stat *st, bool sized, const struct part *p)
     return builtin_print(o);
 }
 
-static bool has_size(int fd, const struct stat *st)
-{
-    char byte;
-    return st->st_size > 0 || pread(fd, &byte, 1, 0) <= 0;
-}
-
 /* "head" RANGE IF_RANGE: "" where there is none. An If-Range of another content means all of it. */
 static int read_with_head(const char *path, int fd, const struct stat *st, struct part *p,
                           char *const *more)
 {
     char etag[80];
     uint64_t left = 0, size = (uint64_t)st->st_size;
-    bool sized = has_size(fd, st);
+    char byte;
+    bool sized = st->st_size > 0 || pread(fd, &byte, 1, 0) <= 0;
     etag_format(st, etag);
     bool same = !*more[1] || strcmp(more[1], etag) == 0;
     bool range = sized && *more[0] && same && range_parse(more[0], size, p) >= 0;

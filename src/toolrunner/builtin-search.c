@@ -140,20 +140,6 @@ static int search_path(struct search *s, const char *path)
     return fd < 0 ? -errno : search_fd(s, fd, path);
 }
 
-static int run_search(struct search *s, const char *path)
-{
-    s->matches = json_array();
-    _cleanup_json_ json_t *o = json_pack("{s:o}", "matches", s->matches);
-    int r = search_path(s, path);
-    if (!s->literal)
-        regfree(&s->regex);
-    if (r < 0)
-        return builtin_failure(-r, "%s", path);
-    json_object_set_new(o, "files_searched", json_integer(s->n_files));
-    json_object_set_new(o, "truncated", json_boolean(r > 0));
-    return builtin_print(o);
-}
-
 int builtin_fs_search(int argc, char **argv)
 {
     struct error err = {0};
@@ -166,5 +152,14 @@ int builtin_fs_search(int argc, char **argv)
     _cleanup_json_ json_t *input = json_parse_object(text.data ? text.data : "", text.len, &err);
     if (!input || parse_search(input, &s, &err) < 0 || compile_pattern(&s, &err) < 0)
         return builtin_failure_code("invalid_request", "%s", err.message);
-    return run_search(&s, argv[1]);
+    s.matches = json_array();
+    _cleanup_json_ json_t *o = json_pack("{s:o}", "matches", s.matches);
+    int r = search_path(&s, argv[1]);
+    if (!s.literal)
+        regfree(&s.regex);
+    if (r < 0)
+        return builtin_failure(-r, "%s", argv[1]);
+    json_object_set_new(o, "files_searched", json_integer(s.n_files));
+    json_object_set_new(o, "truncated", json_boolean(r > 0));
+    return builtin_print(o);
 }

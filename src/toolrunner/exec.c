@@ -245,15 +245,6 @@ static bool was_killed(int status)
     return WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 128 + SIGKILL;
 }
 
-/* The counter is the whole pod's: where two are killed at once, it is charged to the first. */
-static void exec_look_for_memory(struct exec *e)
-{
-    uint64_t kills = oom_count();
-    if (kills > e->runner->oom_kills)
-        e->exit.flags |= EXIT_OUT_OF_MEMORY;
-    e->runner->oom_kills = kills;
-}
-
 void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *usage)
 {
     struct exec *e = NULL;
@@ -276,8 +267,14 @@ void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *
     e->exit.system_us = timeval_us(usage->ru_stime);
     e->exit.max_rss_kb = (uint64_t)usage->ru_maxrss;
     e->exit.wall_us = (uint64_t)(clock_mono_ns() - e->started_ns) / 1000;
-    if (r->config.channel_path && was_killed(status))
-        exec_look_for_memory(e);
+    if (r->config.channel_path && was_killed(status)) {
+        /* The counter is the whole pod's: where two are killed at once, it is charged to the first.
+         */
+        uint64_t kills = oom_count();
+        if (kills > e->runner->oom_kills)
+            e->exit.flags |= EXIT_OUT_OF_MEMORY;
+        e->runner->oom_kills = kills;
+    }
     epoll_timer_clear(&e->timeout);
     epoll_timer_clear(&e->young);
     if (e->ending)

@@ -147,19 +147,14 @@ static void tunnel_finish(struct tunnel *t)
     epoll_timer_set_us(&t->gateway->runner->loop, &t->linger, GATEWAY_DRAIN_MS * 1000ULL);
 }
 
-static void tunnel_drain(struct tunnel *t)
-{
-    char dropped[4096];
-    ssize_t n = recv(t->watch.fd, dropped, sizeof(dropped), MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        tunnel_free(t);
-}
-
 static void on_tunnel_ready(struct epoll_watch *w, uint32_t ready)
 {
     struct tunnel *t = container_of(w, struct tunnel, watch);
     if (t->drains) {
-        tunnel_drain(t);
+        char dropped[4096];
+        ssize_t n = recv(t->watch.fd, dropped, sizeof(dropped), MSG_DONTWAIT);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+            tunnel_free(t);
         return;
     }
     if (w->events & EPOLLOUT && ready & (EPOLLOUT | EPOLLERR | EPOLLHUP))

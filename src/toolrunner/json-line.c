@@ -170,15 +170,6 @@ static int result_exit_code(const json_t *result)
     return json_is_integer(code) ? (int)json_integer_value(code) : 0;
 }
 
-static void answer_set_failure(json_t *o, bool execute_shape, const char *code, const char *message)
-{
-    bool lossy;
-    json_t *text = json_string_from_bytes(message, strlen(message), &lossy);
-    if (execute_shape)
-        text = json_pack("{s:s, s:o}", "code", code, "message", text);
-    json_object_set_new(o, "error", text);
-}
-
 static json_t *request_answer(const struct request *q, json_t *result, const struct tool_failure *f,
                               int64_t duration_ns)
 {
@@ -191,8 +182,13 @@ static json_t *request_answer(const struct request *q, json_t *result, const str
     json_t *shown = result ? result : f->result;
     if (shown)
         json_object_set(o, "result", shown);
-    if (f->code)
-        answer_set_failure(o, q->execute_shape, f->code, f->message);
+    if (f->code) {
+        bool lossy;
+        json_t *text = json_string_from_bytes(f->message, strlen(f->message), &lossy);
+        if (q->execute_shape)
+            text = json_pack("{s:s, s:o}", "code", f->code, "message", text);
+        json_object_set_new(o, "error", text);
+    }
     json_object_set_new(o, "exit_code", json_integer(f->code ? 1 : result_exit_code(result)));
     if (!q->execute_shape)
         json_object_set_new(o, "duration", json_string(duration));

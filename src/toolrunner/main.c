@@ -261,7 +261,8 @@ static int run_as(int argc, char **argv)
         what = "connect to the link";
         n = config.channel_fd = dial_channel(config.channel_path);
     }
-    n = n < 0 ? n : runner_init(&r, &config, &what);
+    if (n >= 0)
+        n = runner_init(&r, &config, &what);
     if (n < 0) {
         log_error("cannot start step=\"%s\" error=\"%s\"", what, strerror(-n));
         return 1;

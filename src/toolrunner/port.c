@@ -137,12 +137,6 @@ static int link_connect_next(struct port_link *l, int error)
     return error;
 }
 
-static void link_fail(struct port_link *l, int error)
-{
-    conn_send(&l->ports->runner->conn, connected, l->stream, .error = error);
-    link_free(l);
-}
-
 static void link_on_connect_result(struct port_link *l)
 {
     int error = 0;
@@ -150,7 +144,8 @@ static void link_on_connect_result(struct port_link *l)
     if (getsockopt(l->watch.fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
         error = errno;
     if (error && (error = link_connect_next(l, error)) != 0) {
-        link_fail(l, error);
+        conn_send(&l->ports->runner->conn, connected, l->stream, .error = error);
+        link_free(l);
         return;
     }
     if (l->watch.events) { /* the first socket's: a second one is not watched yet */

@@ -237,13 +237,6 @@ static int runner_act(const struct runner_config *c)
     return getppid() == parent ? 0 : -ESRCH;
 }
 
-/* The kernel counts processes by user: it is a wall where no other sandbox has the same one. */
-static int runner_limit_processes(const struct runner_config *c)
-{
-    struct rlimit limit = {.rlim_cur = c->processes, .rlim_max = c->processes};
-    return c->processes && setrlimit(RLIMIT_NPROC, &limit) < 0 ? -errno : 0;
-}
-
 /* The order matters. Groups and ids change while the runner may still change them. A change of ids
  * also resets whether the process is dumpable, so that is cleared after it, and makes the files of
  * /proc/self another's, so the score is opened before it; and the filter comes last, because it
@@ -261,7 +254,9 @@ static int runner_protect(struct runner *r)
     int n = runner_act(&r->config);
     if (n < 0)
         return n;
-    n = runner_limit_processes(&r->config);
+    /* The kernel counts processes by user: it is a wall where no other sandbox has the same one. */
+    struct rlimit limit = {.rlim_cur = r->config.processes, .rlim_max = r->config.processes};
+    n = r->config.processes && setrlimit(RLIMIT_NPROC, &limit) < 0 ? -errno : 0;
     if (n < 0)
         return n;
     if (walled &&

@@ -54,19 +54,15 @@ static int plan_fill(struct spawn_plan *p, size_t argc)
     return p->n_pins < 0 ? p->n_pins : 0;
 }
 
-static bool has_stopped(pid_t pid)
-{
-    siginfo_t info = {0};
-    return waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid == pid;
-}
-
 /* Until the child has left our memory. False when it had to be killed for that; *ret_stuck when not
  * even that has helped so far. */
 static bool await_leaving(struct start *s, pid_t pid, bool *ret_stuck)
 {
     int64_t end = clock_mono_ns() + WAIT_MAX_NS;
     for (int stops = 0; !start_wait(s, clock_mono_ns() + WAIT_TURN_NS);) {
-        bool stopped = has_stopped(pid);
+        siginfo_t info = {0};
+        bool stopped =
+            waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid == pid;
         if (clock_mono_ns() >= end || (stopped && ++stops > WAIT_STOPS_MAX)) {
             kill(pid, SIGKILL);
             *ret_stuck = !start_wait(s, clock_mono_ns() + WAIT_DEATH_NS);
@@ -150,15 +146,6 @@ static pid_t clone_with_word(struct start_slot *slot, struct spawn_plan *copy)
 #endif
 }
 
-static pid_t spawn_leaving(struct spawn_plan *p, struct start_slot *slot, struct spawn_plan *copy)
-{
-    p->stage = copy->stage = "fork";
-    pid_t pid = clone_with_word(slot, copy);
-    if (pid < 0)
-        start_slot_give(slot);
-    return pid;
-}
-
 /* --- copies */
 
 static void __attribute__((noreturn)) forked_main(struct spawn_plan *p)
@@ -209,7 +196,11 @@ static pid_t spawn_program(struct spawn_plan *p)
     if (!slot)
         return spawn_waiting(p);
     copy->leaves = true;
-    return spawn_leaving(p, slot, copy);
+    p->stage = copy->stage = "fork";
+    pid_t pid = clone_with_word(slot, copy);
+    if (pid < 0)
+        start_slot_give(slot);
+    return pid;
 }
 
 pid_t spawn_start(struct spawn_plan *p)

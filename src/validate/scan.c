@@ -42,18 +42,6 @@ static unsigned start_of(const char *text)
     return (unsigned)(unsigned char)text[0] << 8 | (unsigned char)text[1];
 }
 
-static void add_words(size_t pattern)
-{
-    const char *words = validate_patterns[pattern].words;
-    while (*words) {
-        size_t n = strcspn(words, ";");
-        assert(n >= 2 && table.n_words < WORDS_MAX);
-        table.words[table.n_words++] = (struct word){words, n, (uint16_t)pattern};
-        words += n;
-        words += *words == ';';
-    }
-}
-
 static int compare_words(const void *a, const void *b)
 {
     return (int)start_of(((const struct word *)a)->text) -
@@ -78,7 +66,14 @@ static void make_table(void)
     table.codes = xcalloc(validate_n_patterns, sizeof(pcre2_code *));
     for (size_t i = 0; i < validate_n_patterns; i++) {
         table.codes[i] = compile_pattern(&validate_patterns[i]);
-        add_words(i);
+        const char *words = validate_patterns[i].words;
+        while (*words) {
+            size_t n = strcspn(words, ";");
+            assert(n >= 2 && table.n_words < WORDS_MAX);
+            table.words[table.n_words++] = (struct word){words, n, (uint16_t)i};
+            words += n;
+            words += *words == ';';
+        }
     }
     size_t w = 0;
     qsort(table.words, table.n_words, sizeof(table.words[0]), compare_words);

@@ -170,11 +170,10 @@ static int open_authority(const struct warden *w, const struct plan *p, struct c
 int ceiling_open_trees(const struct warden *w, const struct plan *p, struct child_trees *ret,
                        struct plan_reply *reply)
 {
+    int r;
     child_trees_init(ret);
-    int r = open_mounts(w, p, ret, reply);
-    r = r < 0 ? r : open_image(w, p, ret, reply);
-    r = r < 0 ? r : open_authority(w, p, ret, reply);
-    if (r < 0) {
+    if ((r = open_mounts(w, p, ret, reply)) < 0 || (r = open_image(w, p, ret, reply)) < 0 ||
+        (r = open_authority(w, p, ret, reply)) < 0) {
         reply->wall = WALL_FILESYSTEM;
         child_trees_close(ret);
     }

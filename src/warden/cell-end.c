@@ -51,17 +51,6 @@ void cell_release(struct cell *s)
     janitor_remove(&w->janitor, &s->cgroup);
 }
 
-/* The event has no tag: no request asked for it. */
-static void send_exited(struct cell *s)
-{
-    struct plan_reply event = {.event = EVENT_EXITED,
-                               .wall = -1,
-                               .wait_status = s->wait_status,
-                               .oom_kills = s->oom_kills};
-    cell_describe(s, &event);
-    control_send(s->warden, &event, -1);
-}
-
 /* Sending may find the control plane gone, so each turn looks whether there still is one: what was
  * not sent stays for the next. */
 void cell_flush_exited(struct warden *w)
@@ -71,7 +60,13 @@ void cell_flush_exited(struct warden *w)
             return;
         list_remove(&s->link);
         w->n_exited--;
-        send_exited(s);
+        /* The event has no tag: no request asked for it. */
+        struct plan_reply event = {.event = EVENT_EXITED,
+                                   .wall = -1,
+                                   .wait_status = s->wait_status,
+                                   .oom_kills = s->oom_kills};
+        cell_describe(s, &event);
+        control_send(s->warden, &event, -1);
         free(s);
     }
 }

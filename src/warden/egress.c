@@ -109,16 +109,6 @@ static void send_removals_left(struct egress *n)
     }
 }
 
-/* Those that were sent may not have been read. */
-static void lose_removals(struct egress *n)
-{
-    for (uint32_t slot = 0; slot < n->n_slots; slot++)
-        if (n->slots[slot] == SLOT_GOING) {
-            n->slots[slot] = SLOT_LEFT;
-            n->n_left++;
-        }
-}
-
 /* Also where mas-net says that it failed: it does where nothing was there, as after a link that
  * could not be made, and it makes no link over what stayed. */
 static void on_removal_answer(struct egress *n, uint64_t slot)
@@ -170,7 +160,12 @@ static void on_net_end(struct program_task *t, int wait_status)
     struct egress *n = container_of(t, struct egress, task);
     log_error("mas-net ended wait_status=%d", wait_status);
     start_program_later(n);
-    lose_removals(n);
+    /* Those that were sent may not have been read. */
+    for (uint32_t slot = 0; slot < n->n_slots; slot++)
+        if (n->slots[slot] == SLOT_GOING) {
+            n->slots[slot] = SLOT_LEFT;
+            n->n_left++;
+        }
     egress_fail_all(n->warden);
 }
 

@@ -173,20 +173,15 @@ static int start_program(struct intercept *i, const struct strbuf *file)
     return r;
 }
 
-static void digest_file(const struct strbuf *file, uint8_t ret[SHA256_SIZE])
-{
-    struct sha256 sha;
-    sha256_init(&sha);
-    sha256_update(&sha, file->data, file->len);
-    sha256_final(&sha, ret);
-}
-
 /* One that serves these very pairs goes on, with the connections that it has: the control plane is
  * another one, and not what it asks for. */
 static int start_again(struct intercept *i, const struct strbuf *file)
 {
     uint8_t digest[SHA256_SIZE];
-    digest_file(file, digest);
+    struct sha256 sha;
+    sha256_init(&sha);
+    sha256_update(&sha, file->data, file->len);
+    sha256_final(&sha, digest);
     if (i->ready && i->task.pid > 0 && memcmp(digest, i->digest, sizeof(digest)) == 0) {
         reply_waiting(i, 0, "");
         return 0;

@@ -47,18 +47,6 @@ static void keep_only(const struct cgroup_root *root, int sock)
     fd_close(&null);
 }
 
-/* A group can be removed only when the kernel has let go of its last process, which happens some
- * time after the process was reaped. That wait is why this is a process of its own. */
-static void try_chores(struct list *chores)
-{
-    list_for_each_safe(c, chores, struct chore, link) {
-        if (cgroup_remove(&c->cgroup) < 0 && ++c->tries < JANITOR_TRIES)
-            continue;
-        list_remove(&c->link);
-        free(c);
-    }
-}
-
 /* false at the warden's end. */
 static bool take_chore(const struct cgroup_root *root, int sock, struct list *chores)
 {
@@ -104,7 +92,14 @@ static void janitor_main(const struct cgroup_root *root, int sock)
         struct pollfd p = {.fd = sock, .events = POLLIN};
         if (poll(&p, 1, list_empty(&chores) ? -1 : JANITOR_RETRY_MS) > 0)
             alive = take_chore(root, sock, &chores);
-        try_chores(&chores);
+        /* A group can be removed only when the kernel has let go of its last process, which happens
+         * some time after the process was reaped. That wait is why this is a process of its own. */
+        list_for_each_safe(c, &chores, struct chore, link) {
+            if (cgroup_remove(&c->cgroup) < 0 && ++c->tries < JANITOR_TRIES)
+                continue;
+            list_remove(&c->link);
+            free(c);
+        }
     }
     int64_t end = clock_mono_ms() + JANITOR_END_MS;
     while (!sweep_instance(root) && clock_mono_ms() < end)

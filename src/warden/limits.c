@@ -124,18 +124,6 @@ int limits_apply_disk(struct cell *s, const struct plan *p, const struct limits 
                          "it does not fit the memory limit, and loop devices are not available");
 }
 
-/* The order says no more than is enforced already: an OCI runtime writes these limits, too. */
-static void fill_order_limits(struct cell *s, const struct limits *limits)
-{
-    struct limits *o = &s->order.limits;
-    *o = *limits;
-    for (size_t i = 0; i < ELEMENTS(cgroup_walls); i++)
-        if (!s->mechanism[cgroup_walls[i]])
-            limits_drop_wall(o, cgroup_walls[i]);
-    if (s->order.process_rlimit)
-        o->processes = 0;
-}
-
 /* For an armed blank, whose limits were written before there was a plan: walls that this plan
  * demands and the blank does not have are refused now. */
 int limits_check(const struct cell *s, const struct plan *p, struct plan_reply *reply)
@@ -157,7 +145,14 @@ int limits_apply_groups(struct cell *s, const struct plan *p, const struct limit
             return r;
     }
     s->ops->describe_walls(s->warden, (enum oci_backend)p->backend, s->mechanism);
-    fill_order_limits(s, limits);
+    /* The order says no more than is enforced already: an OCI runtime writes these limits, too. */
+    struct limits *o = &s->order.limits;
+    *o = *limits;
+    for (size_t i = 0; i < ELEMENTS(cgroup_walls); i++)
+        if (!s->mechanism[cgroup_walls[i]])
+            limits_drop_wall(o, cgroup_walls[i]);
+    if (s->order.process_rlimit)
+        o->processes = 0;
     return 0;
 }
 

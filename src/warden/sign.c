@@ -172,11 +172,10 @@ static int rotate_key(struct signer *s, struct checkpoint *c)
     if (r < 0)
         return r;
     memcpy(c->old_key, s->public_key, sizeof(c->old_key));
-    r = sign_key_public(next, c->new_key) ? 0 : -EIO;
-    r = r < 0 ? r : sign_with(s->key, c, c->signature);
-    r = r < 0 ? r : sign_with(next, c, c->new_signature);
-    r = r < 0 ? r : save_last(s, c);
-    if (r < 0) {
+    /* Saving the checkpoint is the decision: before it the old key is still the only one. */
+    if ((r = sign_key_public(next, c->new_key) ? 0 : -EIO) < 0 ||
+        (r = sign_with(s->key, c, c->signature)) < 0 ||
+        (r = sign_with(next, c, c->new_signature)) < 0 || (r = save_last(s, c)) < 0) {
         EVP_PKEY_free(next);
         return r;
     }

@@ -83,20 +83,15 @@ static int open_host_parts(struct warden *w, struct error *err)
     return r;
 }
 
-static int open_store(struct warden *w, struct error *err)
-{
-    const char *dir = w->options.store_dir ? w->options.store_dir : w->options.state_dir;
-    w->store_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return w->store_fd < 0 ? error_set(err, ERROR_UNAVAILABLE, errno, "open '%s'", dir) : 0;
-}
-
 /* Opened from the host view's own namespace: only there may they be cloned later. */
 static int open_allowed(struct warden *w, struct error *err)
 {
     char *const *dirs = w->options.mounts_allow;
     if (setns(w->host_ns_fd, CLONE_NEWNS) < 0)
         return error_set(err, ERROR_UNAVAILABLE, errno, "enter the host view");
-    int r = open_store(w, err);
+    const char *dir = w->options.store_dir ? w->options.store_dir : w->options.state_dir;
+    w->store_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int r = w->store_fd < 0 ? error_set(err, ERROR_UNAVAILABLE, errno, "open '%s'", dir) : 0;
     for (; r == 0 && dirs && dirs[w->n_allowed]; w->n_allowed++) {
         int fd = open(dirs[w->n_allowed], O_PATH | O_DIRECTORY | O_CLOEXEC);
         w->allowed_fds[w->n_allowed] = fd;

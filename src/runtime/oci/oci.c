@@ -20,18 +20,6 @@ static const char *why_not(const struct runtime_host *host, enum oci_backend b)
     return features & FEATURE_OCI(b) ? NULL : "is not installed (looked in /usr)";
 }
 
-/* gVisor: the process that serves its files writes as a user that owner maps of a mount do not
- * know. */
-static int check_mounts(const struct runtime_ops *ops, const struct spec *spec, struct error *err)
-{
-    for (size_t i = 0; ops->kind->mounts_read_only && i < spec->n_mounts; i++)
-        if (!spec->mounts[i].read_only)
-            return error_set(err, ERROR_UNSUPPORTED, 0,
-                             "runtime '%s' mounts host directories read_only only: '%s'", ops->name,
-                             spec->mounts[i].source);
-    return 0;
-}
-
 static int oci_check(const struct runtime_ops *ops, const struct runtime_host *host,
                      const struct spec *spec, struct error *err)
 {
@@ -40,7 +28,14 @@ static int oci_check(const struct runtime_ops *ops, const struct runtime_host *h
     if (why)
         return error_set(err, ERROR_UNSUPPORTED, 0, "runtime '%s': %s %s", ops->name,
                          oci_backend_name(b), why);
-    return check_mounts(ops, spec, err);
+    /* gVisor: the process that serves its files writes as a user that owner maps of a mount do not
+     * know. */
+    for (size_t i = 0; ops->kind->mounts_read_only && i < spec->n_mounts; i++)
+        if (!spec->mounts[i].read_only)
+            return error_set(err, ERROR_UNSUPPORTED, 0,
+                             "runtime '%s' mounts host directories read_only only: '%s'", ops->name,
+                             spec->mounts[i].source);
+    return 0;
 }
 
 static void oci_probe(const struct runtime_ops *ops, const struct runtime_host *host,

@@ -324,15 +324,6 @@ void engine_abandon(struct cell *s)
     memset(engine_cell(s)->asked, 0, sizeof(engine_cell(s)->asked));
 }
 
-/* The broker that owed these answers is gone. */
-static void fail_asked(struct cell *s)
-{
-    for (size_t i = 0; i < ENGINE_ASKED_MAX; i++) {
-        struct engine_message m = {.tag = engine_cell(s)->asked[i], .error = EIO};
-        take_answer(s, &m);
-    }
-}
-
 /* The broker is gone. The cell goes on if another broker adopts its container, or ends once that
  * container has. */
 bool engine_on_exit(struct cell *s)
@@ -346,7 +337,11 @@ bool engine_on_exit(struct cell *s)
     record_of(s, &record);
     watch_remove(s->channel_watch);
     s->channel_watch = NULL;
-    fail_asked(s);
+    /* The broker that owed these answers is gone. */
+    for (size_t i = 0; i < ENGINE_ASKED_MAX; i++) {
+        struct engine_message m = {.tag = engine_cell(s)->asked[i], .error = EIO};
+        take_answer(s, &m);
+    }
     if (s->state != CELL_RUNNING) {
         if (s->failure.error == EHOSTDOWN) /* the status should know soon, too */
             engine_probe_start(w, (enum oci_backend)s->plan.backend);

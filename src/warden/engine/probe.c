@@ -39,14 +39,6 @@ void engine_describe(const struct warden *w, enum oci_backend b, struct plan_rep
     ret->features |= p->report.features | FEATURE_OCI(b);
 }
 
-static void send_probed(struct warden *w, enum oci_backend b)
-{
-    struct plan_reply event;
-    warden_probe(w, CELL_ENGINE, b, &event);
-    event.event = EVENT_PROBED;
-    control_send(w, &event, -1);
-}
-
 static void answer_waiting(struct engine_probe *p)
 {
     struct plan_reply reply;
@@ -100,7 +92,10 @@ static void on_report(struct program_task *t, const void *answer)
         return;
     log_info("container engine name=%s %s=\"%s\"", oci_backend_name(p->backend),
              m->error ? "unavailable" : "version", p->report.text);
-    send_probed(p->task.warden, p->backend);
+    struct plan_reply event;
+    warden_probe(p->task.warden, CELL_ENGINE, p->backend, &event);
+    event.event = EVENT_PROBED;
+    control_send(p->task.warden, &event, -1);
 }
 
 static void ask_again(struct engine_probe *p, int delay_ms)

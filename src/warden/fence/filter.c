@@ -157,7 +157,8 @@ int fence_filter_init(struct sock_fprog *p, bool shared_uid, bool notify, struct
 {
     scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
     int r = ctx ? fill_filter(ctx, shared_uid, notify) : -ENOMEM;
-    r = r < 0 ? r : export_filter(ctx, p);
+    if (r >= 0)
+        r = export_filter(ctx, p);
     if (ctx)
         seccomp_release(ctx);
     return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "compile the fence's filter") : 0;

@@ -88,19 +88,6 @@ static int fence_fork(struct cell *s, struct cell_ends *ends)
     return 0;
 }
 
-/* There is no file system of its own, so that only RLIMIT_FSIZE applies: a single file stays within
- * the budget, their sum may not. */
-static int apply_file_size(struct cell *s, const struct plan *p, const struct limits *limits,
-                           struct plan_reply *reply)
-{
-    s->order.disk_bytes = limits->disk_bytes;
-    s->mechanism[WALL_DISK] = MECHANISM_NONE;
-    if (!p->limits.disk_bytes || p->weaker[WALL_DISK])
-        return 0;
-    return limits_refuse(reply, WALL_DISK, -EOPNOTSUPP,
-                         "the landlock runtime has no file system of its own");
-}
-
 static int fence_apply_limits(struct cell *s, const struct plan *p, const struct limits *limits,
                               struct plan_reply *reply)
 {
@@ -108,7 +95,14 @@ static int fence_apply_limits(struct cell *s, const struct plan *p, const struct
     int r = limits_apply_groups(s, p, limits, means, reply);
     if (r < 0)
         return r;
-    return apply_file_size(s, p, limits, reply);
+    /* There is no file system of its own, so that only RLIMIT_FSIZE applies: a single file stays
+     * within the budget, their sum may not. */
+    s->order.disk_bytes = limits->disk_bytes;
+    s->mechanism[WALL_DISK] = MECHANISM_NONE;
+    if (!p->limits.disk_bytes || p->weaker[WALL_DISK])
+        return 0;
+    return limits_refuse(reply, WALL_DISK, -EOPNOTSUPP,
+                         "the landlock runtime has no file system of its own");
 }
 
 /* Asks the keeper, which may have been stopped where it is of the same user as the commands. */

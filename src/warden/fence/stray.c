@@ -149,16 +149,6 @@ static void on_remover_exit(pid_t pid, int wait_status, void *data)
         log_warn("a box could not be removed; the next start tries again");
 }
 
-/* In a process of its own: the warden must not wait for a large tree. */
-static void start_remover(struct warden *w, const char *name)
-{
-    pid_t pid = helper_fork(&fence_host(w)->dir_fd, 1);
-    if (pid == 0)
-        _exit(fence_box_remove(fence_host(w)->dir_fd, name, 0) < 0);
-    if (pid < 0 || !watcher_add_child(w->watcher, pid, -1, on_remover_exit, w))
-        log_warn("cannot remove box %s error=%s", name, strerror(errno));
-}
-
 void fence_end_strays(struct warden *w, const struct cell *s)
 {
     char name[32];
@@ -167,5 +157,10 @@ void fence_end_strays(struct warden *w, const struct cell *s)
         return; /* the keeper's last deed, if it had the time */
     if (!fence_host(w)->stray_timer)
         end_strays(w);
-    start_remover(w, name);
+    /* In a process of its own: the warden must not wait for a large tree. */
+    pid_t pid = helper_fork(&fence_host(w)->dir_fd, 1);
+    if (pid == 0)
+        _exit(fence_box_remove(fence_host(w)->dir_fd, name, 0) < 0);
+    if (pid < 0 || !watcher_add_child(w->watcher, pid, -1, on_remover_exit, w))
+        log_warn("cannot remove box %s error=%s", name, strerror(errno));
 }

@@ -87,14 +87,6 @@ static int prepare_upper(struct image_upper *u)
     return image_upper_fill(u, lower, upper);
 }
 
-static int enter_root(int root_fd)
-{
-    if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
-        umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
-        return -errno;
-    return 0;
-}
-
 int image_root_enter(int tree_fd, struct image_upper *u)
 {
     snprintf(u->step, sizeof(u->step), "attach the image");
@@ -114,7 +106,10 @@ int image_root_enter(int tree_fd, struct image_upper *u)
     r = bind_all(root_fd);
     if (r < 0)
         return r;
-    return enter_root(root_fd);
+    if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+        umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        return -errno;
+    return 0;
 }
 
 static int allow_entry(int landlock_fd, int abi, const char *name)

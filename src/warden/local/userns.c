@@ -88,9 +88,9 @@ static pid_t fork_mapper(const struct subids *ids, int *ret_start, struct error 
         char go;
         if (read(start[0], &go, 1) != 1)
             _exit(1);
-        int r = run_mapper("newuidmap", target, uid, ids->uid_first, ids->uid_count);
-        r = r < 0 ? r : run_mapper("newgidmap", target, gid, ids->gid_first, ids->gid_count);
-        _exit(r < 0 ? 1 : 0);
+        bool mapped = run_mapper("newuidmap", target, uid, ids->uid_first, ids->uid_count) >= 0 &&
+                      run_mapper("newgidmap", target, gid, ids->gid_first, ids->gid_count) >= 0;
+        _exit(mapped ? 0 : 1);
     }
     close(start[0]);
     *ret_start = start[1];
@@ -106,12 +106,16 @@ static int write_single_map(uint32_t uid, uint32_t gid, struct error *err)
     char text[64];
     snprintf(text, sizeof(text), "0 %u 1", uid);
     int r = fd_write_file_at(AT_FDCWD, "/proc/self/uid_map", text);
+    if (r < 0)
+        return error_set(err, ERROR_UNAVAILABLE, -r, "map the caller's user id");
     /* The kernel takes a gid_map from a process without rights only after it gave up setgroups(),
      * with which it could leave a group that denies it something. */
-    r = r < 0 ? r : fd_write_file_at(AT_FDCWD, "/proc/self/setgroups", "deny");
+    r = fd_write_file_at(AT_FDCWD, "/proc/self/setgroups", "deny");
+    if (r < 0)
+        return error_set(err, ERROR_UNAVAILABLE, -r, "give up setgroups()");
     snprintf(text, sizeof(text), "0 %u 1", gid);
-    r = r < 0 ? r : fd_write_file_at(AT_FDCWD, "/proc/self/gid_map", text);
-    return r < 0 ? error_set(err, ERROR_UNAVAILABLE, -r, "map the caller's ids") : 0;
+    r = fd_write_file_at(AT_FDCWD, "/proc/self/gid_map", text);
+    return r < 0 ? error_set(err, ERROR_UNAVAILABLE, -r, "map the caller's group id") : 0;
 }
 
 /* Enters the namespace; *ret_count is the number of subordinate ids mapped from 1 on, maybe 0. */

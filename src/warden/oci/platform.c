@@ -42,7 +42,8 @@ static void on_trial(void *data)
     memset(p.weaker, 1, sizeof(p.weaker));
     child_trees_init(&trees);
     int r = ceiling_check(w, &p, &limits, &reply);
-    r = r < 0 ? r : cell_create(w, &p, &limits, &trees, &reply);
+    if (r >= 0)
+        r = cell_create(w, &p, &limits, &trees, &reply);
     w->blanks[CELL_OCI].used = used; /* no launchers are kept for it */
     if (r < 0)
         log_debug("gVisor's platforms cannot be tried error=%s", reply.message);

@@ -108,13 +108,6 @@ static void restart_control(struct supervisor *s, pid_t pid, int status)
     retry_control(s);
 }
 
-static void end_leave(struct supervisor *s)
-{
-    watch_remove(s->leave_watch);
-    s->leave_watch = NULL;
-    s->leaving = false;
-}
-
 /* Before it had a handler, the signal that asked it to make way is what ended it. */
 static bool has_left(int status)
 {
@@ -130,7 +123,9 @@ static void on_control_exit(pid_t pid, int status, void *data)
     /* The next one is of the installed program in any case, and is not to make way for it. */
     upgrade_cancel(&s->upgrade);
     bool left = s->leaving && has_left(status);
-    end_leave(s);
+    watch_remove(s->leave_watch);
+    s->leave_watch = NULL;
+    s->leaving = false;
     control_end_ready(s);
     keeper_stop(s);
     bool clean =

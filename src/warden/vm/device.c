@@ -45,7 +45,7 @@ static int fill_devices(int dir)
 void vm_devices_open(const struct warden *w, struct vm_host *h)
 {
     char path[PATH_MAX];
-    int r = 0;
+    int r;
     if (h->why[0] || h->machine.vmm != MACHINE_FIRECRACKER || access("/dev/kvm", F_OK) < 0)
         return; /* without it, Firecracker says so */
     snprintf(path, sizeof(path), "%s/" DEVICES_NAME, w->options.state_dir);
@@ -54,7 +54,8 @@ void vm_devices_open(const struct warden *w, struct vm_host *h)
             0 ||
         (h->devices_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
         r = -errno;
-    r = r < 0 ? r : fill_devices(h->devices_fd);
+    else
+        r = fill_devices(h->devices_fd);
     if (r < 0)
         snprintf(h->why, sizeof(h->why), "machines cannot be given /dev/kvm: %s", strerror(-r));
 }

@@ -108,16 +108,6 @@ static void open_files(const struct warden *w, struct vm_host *h)
     }
 }
 
-static void open_dir(const struct warden *w, struct vm_host *h)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s/" DIR_NAME, w->options.state_dir);
-    if (mkdir(path, 0700) < 0 && errno != EEXIST)
-        refuse_file(h, path, errno);
-    else if (!(h->dir = realpath(path, NULL)))
-        refuse_file(h, path, errno);
-}
-
 static void leave_host_view(const struct warden *w)
 {
     if (setns(w->own_ns_fd, CLONE_NEWNS) == 0)
@@ -134,8 +124,14 @@ void vm_files_open(struct warden *w)
         return;
     }
     open_files(w, h);
-    if (!h->why[0])
-        open_dir(w, h);
+    if (!h->why[0]) {
+        char path[PATH_MAX];
+        snprintf(path, sizeof(path), "%s/" DIR_NAME, w->options.state_dir);
+        if (mkdir(path, 0700) < 0 && errno != EEXIST)
+            refuse_file(h, path, errno);
+        else if (!(h->dir = realpath(path, NULL)))
+            refuse_file(h, path, errno);
+    }
     vm_devices_open(w, h);
     leave_host_view(w);
 }

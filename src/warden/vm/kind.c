@@ -282,15 +282,6 @@ static void vm_end(struct cell *s)
     vm_drives_close(s);
 }
 
-/* The certificate is for the guest, and not for the cell that it is in. */
-static void take_authority(struct cell *s)
-{
-    struct vm_cell *v = container_of(s, struct vm_cell, cell);
-    v->authority_fd = fd_steal(&s->trees.authority);
-    v->has_authority = true;
-    s->order.authority_from_fd = 0;
-}
-
 /* The guest's disk is in its memory where it fits, or a file on a disk image of the cell's. */
 static int vm_apply_limits(struct cell *s, const struct plan *p, const struct limits *limits,
                            struct plan_reply *reply)
@@ -313,8 +304,13 @@ static int vm_apply_limits(struct cell *s, const struct plan *p, const struct li
     r = limits_apply_disk(s, p, &inner, reply);
     if (r >= 0 && s->trees.image >= 0)
         r = use_image(s, reply);
-    if (s->trees.authority >= 0)
-        take_authority(s);
+    if (s->trees.authority >= 0) {
+        /* The certificate is for the guest, and not for the cell that it is in. */
+        struct vm_cell *v = container_of(s, struct vm_cell, cell);
+        v->authority_fd = fd_steal(&s->trees.authority);
+        v->has_authority = true;
+        s->order.authority_from_fd = 0;
+    }
     if (r < 0)
         return r;
     r = vm_drives_take(s, reply);

@@ -114,15 +114,6 @@ static bool memory_is_there(const struct warden *w, ino_t inode)
     return false;
 }
 
-static void forget_gone(struct vm_cell *v)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < v->n_read; i++)
-        if (memory_is_there(v->cell.warden, v->read_inodes[i]))
-            v->read_inodes[n++] = v->read_inodes[i];
-    v->n_read = n;
-}
-
 int vm_allow_shared(struct cell *s, ino_t inode)
 {
     const struct vm_host *h = s->warden->hosts[CELL_VM];
@@ -133,7 +124,11 @@ int vm_allow_shared(struct cell *s, ino_t inode)
             return 0;
     if (h->machine.memory_max_bytes)
         return -ENOMEM;
-    forget_gone(v);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < v->n_read; i++)
+        if (memory_is_there(v->cell.warden, v->read_inodes[i]))
+            v->read_inodes[n++] = v->read_inodes[i];
+    v->n_read = n;
     if (inode && v->n_read == VM_READ_MAX)
         return -EMFILE;
     if (inode)
