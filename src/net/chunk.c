@@ -121,6 +121,8 @@ static size_t take_data(struct chunk_decoder *d, size_t len)
     d->left -= n;
     if (!d->left) {
         d->state = DATA_CR;
+        /* A chunk that carried data is forgiven the framing that every chunk needs, so that many
+         * small chunks are legal. What adds up towards the bound is extensions and trailers. */
         d->overhead -= d->overhead < CHUNK_OVERHEAD_FREE ? d->overhead : CHUNK_OVERHEAD_FREE;
     }
     return n;
@@ -138,6 +140,7 @@ ssize_t chunk_decode(struct chunk_decoder *d, const char *data, size_t len, cons
             return (ssize_t)(i + *ret_len);
         }
         int next = framing_byte(d, (unsigned char)data[i++]);
+        /* Once wrong, a decoder is not asked again: the caller ends the connection (request.c). */
         if (next < 0 || ++d->overhead > CHUNK_OVERHEAD_MAX)
             return -EBADMSG;
         d->state = (unsigned)next;

@@ -139,6 +139,8 @@ static void begin_body(struct http_request *req, enum body_mode mode)
         return;
     req->mode = mode;
     c->since = req->body_since = uv_now(c->server->o.loop);
+    /* Where bytes of the body are here already, the client did not wait, and the interim answer
+     * would only confuse it. */
     if (req->expect_continue && c->in_pos == c->in_len)
         response_continue(req);
     req->expect_continue = false;
@@ -236,6 +238,7 @@ static bool pump_length(struct conn *c)
     size_t avail = c->in_len - c->in_pos;
     size_t n = req->body_left < avail ? (size_t)req->body_left : avail;
     char *data = c->in + c->in_pos;
+    /* Decided by the header, before a byte is stored: the sender's claim is enough to refuse. */
     if (req->mode == BODY_BUFFER && req->content_length > req->body_max) {
         too_large(req);
         return true;
@@ -265,6 +268,8 @@ static bool pump_chunked(struct conn *c)
     size_t len;
     ssize_t n = chunk_decode(&req->chunk, c->in + c->in_pos, c->in_len - c->in_pos, &piece, &len);
     if (n < 0) {
+        /* Whatever follows in the buffer could be read as a second request that its sender hid in a
+         * broken chunk. */
         req->close = true;
         req->mode = BODY_DISCARD;
         if (req->answer == ANSWER_NONE)

@@ -181,6 +181,8 @@ void http_respond(struct http_request *req, int status, const char *content_type
         len = 0;
     uv_buf_t bufs[2];
     unsigned n = 1;
+    /* One write for the whole answer: a second buffer would cost more than copying a few
+     * kilobytes. */
     if (len <= INLINE_BODY_MAX)
         strbuf_append(out, body, len);
     else
@@ -199,6 +201,8 @@ static void respond_begin(struct http_request *req, int status, const char *cont
         return;
     req->no_body = req->method == HTTP_HEAD_ || status == 204 || status == 304;
     req->unchunked = req->http10 || length;
+    /* A client of HTTP/1.0 knows no chunks, so that only the end of the connection can say where
+     * the answer ends. */
     if (req->unchunked && !length && !req->no_body)
         req->close = true;
     decide_close(req);
@@ -244,6 +248,8 @@ bool http_write(struct http_request *req, const char *data, size_t len)
         conn_write(c, bufs, 3);
     if (conn_queued(c) <= c->server->o.config.max_write_queue)
         return true;
+    /* The data is queued all the same. A caller that went on regardless would be bounded by
+     * nothing, so on_drain is promised exactly when false is returned. */
     req->want_drain = true;
     return false;
 }
@@ -296,6 +302,7 @@ void response_refuse(struct http_request *req, int status, const char *message)
 void response_error(struct http_request *req, int status, const char *message)
 {
     void (*on_abort)(struct http_request *, void *) = req->on_abort;
+    /* Headers that the handler has set belong to its answer and not to this one. */
     strbuf_reset(&req->conn->headers);
     req->close = true;
     response_refuse(req, status, message);

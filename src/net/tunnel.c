@@ -32,6 +32,8 @@ bool tunnel_input(struct conn *c)
 {
     struct http_tunnel *t = c->tunnel;
     size_t len = c->in_len - c->in_pos;
+    /* A client that sends without pause gets its turn again in the next round of the loop, after
+     * the others. */
     if (!len || t->paused || conn_turn_over(c))
         return false;
     const char *data = c->in + c->in_pos;
@@ -100,6 +102,8 @@ struct http_tunnel *http_upgrade_tunnel(struct http_request *req, const char *su
     t->data = data;
     c->tunnel = t;
     c->state = CONN_TUNNEL;
+    /* The head of the handshake lies below in_base and is not needed any more. Bytes that came
+     * behind it are the tunnel's first ones: conn_advance() below hands them over. */
     c->in_base = 0;
     if (!c->is_unix)
         uv_tcp_keepalive(&c->h.tcp, 1, TUNNEL_PROBE_S);

@@ -80,9 +80,13 @@ void exec_enter_tables(struct exec *e)
     sb->n_execs++;
     if (e->started_ns > sb->last_exec_ns)
         sb->last_exec_ns = e->started_ns;
+    /* A sandbox that lives elsewhere has a record there, with the time of its last command. It
+     * is what a daemon without a database knows of the sandbox, so it has to be written anew. */
     if (sb->instance && sb->ops->note && !exec_is_done(e))
         sb->ops->note(sb->instance);
     if (exec_is_done(e)) {
+        /* A restored exec has been finished for a while: its retention began then, and not with
+         * this process. The wall clock may have been set back since, hence no negative age. */
         int64_t age_ms = (clock_real_ns() - e->finished_ns) / 1000000;
         int64_t left_ms = (int64_t)m->options.config.retention_ms - (age_ms > 0 ? age_ms : 0);
         e->forget_at_ms = clock_mono_ms() + left_ms;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Journals on disk: NAME.dat holds the bytes, NAME.idx one struct record an event, in order. The
- * index is NAME.new until all that was in memory is in both. A
- * record is written after its bytes, so a record that is whole and whose bytes are there is an
- * event; what comes after the last such record was never acknowledged and is cut off at recovery.
- */
+/* Journals on disk: NAME.dat holds the bytes, NAME.idx one struct record per event, in order.
+ * The index is NAME.new until all that was in memory is in both. A record is written after its
+ * bytes, so a record that is whole and whose bytes are there is an event; what comes after the
+ * last such record was never acknowledged and is cut off at recovery. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -90,6 +89,8 @@ int journal_open_files(struct journal *j)
     if (data < 0 || (j->name && index < 0))
         return data < 0 ? data : index;
     fault_point("journal.files-made");
+    /* Bytes, then records, then the name: a kill in between leaves files that recovery does not
+     * look at (NAME.new), and the row's snapshot or the runner still has everything. */
     int r = fd_write_all(data, j->memory.data, j->memory.len);
     fault_point("journal.bytes-moved");
     if (r >= 0 && index >= 0)
@@ -141,6 +142,8 @@ void journal_compact(struct journal *j)
         log_warn("journal %s: its index cannot be written anew: %s", j->name, strerror(-r));
         return;
     }
+    /* The old index is closed only now. Where the new one could not be written, the journal goes on
+     * with the old one, which is longer and just as true. */
     fd_close(&j->index_fd);
     j->index_fd = fd_steal(&index);
     j->n_indexed = count_kept(j);
@@ -152,6 +155,8 @@ void journal_remove_files(struct journal *j)
     char name[JOURNAL_NAME_MAX + 8];
     if (!j->name)
         return;
+    /* The index first: without it the bytes are no journal, so that a kill in between leaves
+     * nothing that could be read back in part. */
     file_name(j->name, "idx", name);
     unlinkat(j->options->dir_fd, name, 0);
     file_name(j->name, "dat", name);
@@ -318,6 +323,8 @@ static bool restore_files(struct journal *j)
     bool good = pread(index, records, n * sizeof(*records), 0) == (ssize_t)(n * sizeof(*records));
     if (good) {
         j->fd = fd_steal(&data);
+        /* The index is cut where the records stop making sense. The next record is written there,
+         * and would otherwise be found behind garbage by the next recovery. */
         n = replay_records(j, records, n, data_size);
         off_t end = (off_t)(n * sizeof(*records));
         good = ftruncate(index, end) == 0;
@@ -337,6 +344,8 @@ static void restore_snapshot(struct journal *j, const void *snapshot, size_t len
         return;
     memcpy(&h, snapshot, sizeof(h));
     size_t index = (size_t)h.n_records * sizeof(struct record);
+    /* A snapshot comes from a row of the database, which another version may have written: what
+     * does not fit exactly is not used at all. */
     if (h.magic != SNAPSHOT_MAGIC || h.n_bytes > j->options->memory_bytes ||
         len != sizeof(h) + index + h.n_bytes)
         return;

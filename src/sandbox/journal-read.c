@@ -13,6 +13,8 @@
 int journal_space_read(struct journal *j, uint64_t pos, size_t len, struct strbuf *scratch,
                        const char **ret)
 {
+    /* Readers are called while an append is still going on. What they are called for is in the
+     * caller's buffer and need not be read back from the disk. */
     if (j->fresh && pos >= j->fresh_pos) {
         *ret = j->fresh + (pos - j->fresh_pos);
         return 0;
@@ -47,6 +49,7 @@ int journal_space_read(struct journal *j, uint64_t pos, size_t len, struct strbu
 
 static const struct record *find_record(const struct journal *j, uint64_t seq)
 {
+    /* Numbers run on through the gap: head, then what was dropped, then tail. */
     uint64_t i = seq - 1;
     if (i < j->head.count)
         return &j->head.items[i];
@@ -207,6 +210,8 @@ int journal_collect(struct journal *j, uint8_t stream, size_t max, struct strbuf
     struct collector c = {.journal = j, .stream = stream, .out = out};
     strbuf_init(&c.scratch, UINT32_MAX);
     c.total = j->stream_end[output_index(stream)];
+    /* Half of what may be shown is the beginning of the stream, half its end: a failed build shows
+     * its command line and its error, and not the middle of its log. */
     c.head = c.total <= max ? c.total : max - max / 2;
     c.tail_from = c.total <= max ? c.total : c.total - max / 2;
     size_t before = out->len;

@@ -154,6 +154,8 @@ static void on_overrun(void *data)
 
 bool port_stream_write(struct port_stream *s, const char *bytes, size_t len)
 {
+    /* Bytes that wait must go first. So nothing is sent past a queue that is not empty, even when
+     * the window has room again. */
     size_t done = s->connected && !s->waiting.len ? send_bytes(s, bytes, len) : 0;
     if (strbuf_append(&s->waiting, bytes + done, len - done) < 0) {
         /* Later, because events never come from inside a call. */
@@ -187,6 +189,8 @@ void port_stream_consumed(struct port_stream *s, size_t len)
 {
     struct runner *r = s->sandbox->runner;
     s->consumed += len;
+    /* After the runner's end there is nothing left that it would send, and so nothing to make room
+     * for. */
     if (!r || s->end_received || s->consumed - s->told < PROTO_WINDOW / 4)
         return;
     struct msg_data_ack m = {.offset = s->told = s->consumed};
@@ -199,6 +203,8 @@ int port_stream_on_data(struct sandbox *sb, uint32_t stream, const struct msg_da
     struct port_stream *s = find_stream(sb, stream);
     if (!s)
         return 0; /* closed here, still on its way there */
+    /* The runner is not trusted. One that sends past its window, out of order or before it was let
+     * in breaks the protocol, and loses the whole connection and not just this stream. */
     if (!s->connected || s->end_received || m->offset != s->received ||
         m->len > PROTO_WINDOW - (s->received - s->told))
         return -EPROTO;

@@ -129,6 +129,8 @@ static int load_entries(struct recent *r, recent_entry_fn fn, void *arg, struct 
         e = map_part(&r->parts[1], &data[1], err);
     for (unsigned i = 0; e >= 0 && i < 2; i++)
         r->parts[i].first_seq = len[i] && read_entry(data[i], len[i], &h) ? h.seq : 0;
+    /* The older file first: a command that was kept twice, at its start and at its end, must be
+     * seen in that order. */
     r->current = r->parts[1].first_seq > r->parts[0].first_seq;
     if (e >= 0) {
         load_part(r, !r->current, data[!r->current], fn, arg);
@@ -167,6 +169,8 @@ static void empty_part(struct part *p)
 static struct part *part_to_write(struct recent *r)
 {
     struct part *p = &r->parts[r->current], *other = &r->parts[!r->current];
+    /* A file can be emptied only when the database has all of its entries. So new ones go to the
+     * other file as soon as that one is empty, and this one gets the time to become so. */
     if (p->size >= RECENT_SWITCH_BYTES && other->size == 0 && !other->torn) {
         r->current = !r->current;
         p = other;
@@ -198,6 +202,8 @@ unsigned recent_append(struct recent *r, const char *key, const void *body, size
     do
         n = writev(p->fd, v, 2);
     while (n < 0 && errno == EINTR);
+    /* Half an entry would hide all that come after it from load_part(), so it is cut off at once,
+     * or before the next one is written (torn). */
     if (n != (ssize_t)(sizeof(h) + len)) {
         int error = n < 0 ? errno : ENOSPC;
         take_back(p);

@@ -26,6 +26,8 @@ void sandbox_unref(struct sandbox *sb)
 {
     if (!sb || --sb->refs)
         return;
+    /* A runtime's instance points back here. It must be gone before the memory is, or its last
+     * event would find freed memory. */
     assert(sb->state == SANDBOX_GONE && !sb->instance);
     spec_done(&sb->spec);
     map_free(sb->execs_by_id);
@@ -111,6 +113,8 @@ void sandbox_enter_tables(struct manager *m, struct sandbox *sb)
 struct sandbox *sandbox_find(struct manager *m, const char *owner, const char *id_or_alias)
 {
     struct sandbox *sb = map_find(m->by_id, id_or_alias);
+    /* An id of another owner's sandbox may be an alias of the caller's own. It is looked up as
+     * such, and the answer does not say that the other one exists. */
     if (!sb || (strcmp(sb->owner, owner) != 0 && *owner)) {
         _cleanup_free_ char *key = sandbox_alias_key(owner, id_or_alias);
         sb = map_find(m->by_alias, key);

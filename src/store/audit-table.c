@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The audit's rows, which are written once and never changed. A row's number is its place in the
+ * chain of hashes; rows go only from the old end (retention), and checkpoints that change the
+ * signing key stay for ever, because without them it is not possible to verify what came after. */
 #include "store/audit-table.h"
 
 #include <errno.h>
@@ -131,6 +134,8 @@ static void bind_drop(sqlite3_stmt *stmt, const void *args)
 int audit_table_drop(sqlite3 *db, uint64_t seq, uint32_t max)
 {
     struct drop_args args = {seq, max};
+    /* Records up to `seq`, but checkpoints only before it: the one at `seq` is what the rest of
+     * the chain is proved from. */
     int r = run_statement(db,
                           "DELETE FROM audit WHERE seq IN (SELECT seq FROM audit WHERE seq <= ?1"
                           " ORDER BY seq LIMIT ?2)",

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* One SQLite file, one writer. The loop's thread queues changes and never waits for the disk; a
+ * thread of the store's own takes all that is queued and commits it in one transaction. While a
+ * commit runs, what comes gathers for the next, so that a busy daemon makes larger commits and
+ * not more of them.
+ *
+ * The connection is opened without a mutex and has exactly one user at a time: the writer while
+ * `busy` is set, the loop otherwise. `queued` is always the loop's; `writing` changes hands with
+ * `busy`. That is all the locking there is.
+ *
+ * Order: changes are applied in the order in which they were put, and on_durable comes in that
+ * order, after the commit that holds the change. A caller that must not answer before its row is
+ * safe answers from there. */
 #include "store/store.h"
 
 #include <assert.h>
@@ -125,6 +137,8 @@ static int open_database(struct store *s, const char *path, struct error *err)
     if (sqlite3_open_v2(path, &s->db, flags, NULL) != SQLITE_OK)
         return db_error(s, err, "open");
     sqlite3_busy_timeout(s->db, STORE_BUSY_MS);
+    /* Before anything is written: a journal mode that is set, or a table that is added, would be a
+     * change of a file that may have to be looked at as it was found. */
     int r = check_integrity(s, err);
     /* NORMAL: a kill -9 loses nothing; power loss may lose the last commits, never the file. */
     if (r < 0)
@@ -227,6 +241,8 @@ static void write_batch(void *data)
     bool rows = batch_has_rows(s);
     error_clear(&s->err);
     COMMIT_POINT("commit.begin");
+    /* IMMEDIATE takes the write lock at once and waits for it (STORE_BUSY_MS). A transaction that
+     * began as a reader and then met another writer would fail without any wait. */
     if (statement_run(s->db, "BEGIN IMMEDIATE") < 0) {
         db_error(s, &s->err, "BEGIN IMMEDIATE");
         return;
@@ -416,6 +432,7 @@ void store_close(struct store *s)
     while (s->n_open)
         uv_run(s->loop, UV_RUN_ONCE);
     s->busy = true; /* what on_durable still puts is written here, not by the writer */
+    /* A callback of one round may put rows for the next, so it goes on until a round finds none. */
     while (take_queue(s), !list_empty(&s->writing)) {
         write_batch(s);
         finish_batch(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The byte stream to the control plane. Frames go to dispatch.c; what is to be sent is collected in
- * one buffer and leaves in one write a round, because waking the peer costs more than anything done
- * here. */
+ * one buffer and leaves in one write per round, because waking the peer costs more than anything
+ * done here. */
 #include "toolrunner/conn.h"
 
 #include <errno.h>
@@ -40,6 +40,9 @@ void conn_drop(struct runner *r)
     strbuf_done(&c->out);
     strbuf_done(&c->spawn);
     conn_init(c);
+    /* The buffers are empty from here on, so that what the calls below queue cannot reach the next
+     * peer by accident: each part of the runner begins anew with its own state when that peer has
+     * said HELLO. */
     runner_set_orphan(r, true);
     exec_on_disconnect(r);
     gateway_on_disconnect(&r->gateway);
@@ -71,6 +74,8 @@ static bool conn_write(struct conn *c)
     }
     c->clogged = false;
     c->out_sent = 0;
+    /* One large burst would otherwise hold its buffer for the life of the sandbox, and the
+     * sandbox's memory limit counts it. */
     if (c->out.alloc > CONN_BUFFER_KEEP && c->out.len < CONN_BUFFER_KEEP / 4)
         strbuf_done(&c->out);
     else
@@ -90,12 +95,16 @@ int conn_send_socket(struct conn *c, const void *frame, size_t len, int fd)
                          .msg_iovlen = 1,
                          .msg_control = control.bytes,
                          .msg_controllen = sizeof(control.bytes)};
+    /* What was queued before must leave first, or this frame would land in the middle of another
+     * one. */
     if (!conn_ready(c) || c->clogged || c->broken || (c->out.len && !conn_write(c)))
         return -EAGAIN;
     struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
     *head = (struct cmsghdr){
         .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
     memcpy(CMSG_DATA(head), &fd, sizeof(int));
+    /* The kernel passes the descriptor with the first byte. Where less than the frame was taken,
+     * the rest follows as plain bytes. */
     ssize_t n = sendmsg(c->watch.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0)
         return -errno;
@@ -108,7 +117,7 @@ int conn_send_socket(struct conn *c, const void *frame, size_t len, int fd)
 struct batch {
     uint8_t heads[CONN_BATCH][MSG_OUTPUT_HEAD];
     struct iovec iov[2 * CONN_BATCH];
-    size_t bytes[CONN_BATCH]; /* of the stream, a frame */
+    size_t bytes[CONN_BATCH]; /* of the stream, per frame */
     size_t n;
 };
 
@@ -153,9 +162,13 @@ static size_t batch_settle(const struct batch *b, struct conn *c, size_t sent)
 size_t conn_send_output(struct conn *c, uint32_t stream, uint8_t which, const struct ring *ring,
                         uint64_t from)
 {
+    /* Static, because it is several kilobytes and there is one thread. Nothing of it is used after
+     * this call has returned. */
     static struct batch b;
     if (!conn_ready(c) || c->clogged || c->broken || (c->out.len && !conn_write(c)))
         return 0;
+    /* Only a connection that carries output gets a larger buffer: most commands print less than the
+     * default holds, and the buffer is kernel memory of the sandbox. */
     if (!c->widened) { /* not allowed is fine */
         int size = PROTO_WINDOW;
         setsockopt(c->watch.fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
@@ -179,6 +192,8 @@ static void conn_update_watch(struct runner *r)
 {
     struct conn *c = &r->conn;
     size_t waiting = c->out.len - c->out_sent;
+    /* A peer that sends requests and does not read the answers is not read from either, so that our
+     * queue stays bounded. */
     uint32_t events = waiting < CONN_OUT_HIGH ? EPOLLIN : 0;
     if (waiting && c->urgent)
         events |= EPOLLOUT;
@@ -210,6 +225,8 @@ void conn_pump(struct runner *r)
     if (c->watch.fd < 0)
         return;
     bool more = true, open = true;
+    /* Each of the three may queue more than one write takes. They take turns until none has more or
+     * the peer is full, so that no kind of stream starves the others. */
     while (more && open && !c->broken) {
         bool execs = conn_ready(c) && exec_pump(r);
         bool tunnels = conn_ready(c) && gateway_pump(&r->gateway);
@@ -217,6 +234,8 @@ void conn_pump(struct runner *r)
         more = execs || tunnels || links;
         open = !c->urgent || conn_write(c);
     }
+    /* Before the connection is dropped: the peer's last frames may be in the socket still, and it
+     * will not send them again. */
     if (c->broken) {
         conn_take_rest(r);
         conn_drop(r);
@@ -234,6 +253,8 @@ void conn_fail(struct runner *r, const char *why)
 {
     struct conn *c = &r->conn;
     log_warn("connection ended reason=\"%s\"", why);
+    /* Sent once and without waiting: it is for the peer's log, and a peer that breaks the protocol
+     * may not read at all. */
     frame_append(&c->out, MSG_GOODBYE, 0, why, strlen(why));
     conn_write(c);
     conn_drop(r);
@@ -295,6 +316,9 @@ static void on_conn_ready(struct epoll_watch *w, uint32_t ready)
 {
     struct runner *r = container_of(w, struct runner, conn.watch);
     struct conn *c = &r->conn;
+    /* EPOLLHUP and EPOLLERR come whether they were asked for or not. While reading is off because
+     * our queue is full, they alone end the connection; else the read below finds the bytes that
+     * came before the end. */
     if (!(ready & (EPOLLIN | EPOLLHUP | EPOLLERR)) || !(w->events & EPOLLIN)) {
         if (ready & (EPOLLHUP | EPOLLERR))
             c->broken = true;
@@ -323,6 +347,7 @@ void conn_adopt(struct runner *r, int fd, const void *data, size_t len)
     conn_drop(r);
     struct conn *c = &r->conn;
     epoll_watch_init(&c->watch, fd, on_conn_ready);
+    /* With data, newcomer.c has read the peer's HELLO already, and has sent our preface. */
     if (!len)
         strbuf_append(&c->out, FRAME_PREFACE, FRAME_PREFACE_SIZE);
     c->urgent = true;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Connections from the inside to the outside, for runners that nothing outside can connect to:
+ * under gVisor and kata a socket of the host can be reached from inside, and not the other way
+ * round. */
 #include "toolrunner/dial.h"
 
 #include <errno.h>
@@ -37,6 +40,8 @@ static int dialer_connect(struct dialer *d)
 
 int dial_channel(const char *path)
 {
+    /* Containers of a pod start in any order, so that the socket may not be there yet, or be there
+     * without its listener. */
     for (int64_t end = clock_mono_ms() + DIAL_CHANNEL_MS;;) {
         int fd = dial_unix(path, SOCK_SEQPACKET);
         bool early = fd == -ENOENT || fd == -ECONNREFUSED;

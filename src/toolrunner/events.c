@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Output as files, for a sandbox whose stream container brings it to the control plane
+ * (docs/kube.md). Per exec there is NAME.stdout, NAME.stderr and, when both are whole,
+ * NAME.exit. A byte's place in the file is its offset in the stream, so that a reader that comes
+ * late or reads twice needs no other bookkeeping. A full directory loses nothing: the ring keeps
+ * the bytes, the command waits, and a timer tries again. */
 #include "toolrunner/events.h"
 
 #include <errno.h>
@@ -82,6 +87,8 @@ int events_open(struct exec *e, const char *name)
 /* 0 when all of it is filed, or -errno. */
 static int output_file(struct exec_output *o)
 {
+    /* The ring gave up bytes before they were filed, because the peer had acknowledged them. The
+     * file then has a hole there, and offsets in it stay those of the stream. */
     if (o->filed < o->ring.start)
         o->filed = o->ring.start;
     while (o->filed < o->ring.end) {
@@ -122,6 +129,8 @@ void events_write(struct exec *e)
     int r = 0;
     if (!e->events || e->exit_filed || e->out[0].file < 0 || e->out[1].file < 0)
         return;
+    /* Both streams are tried, and the first failure is kept: a full directory must not lose the
+     * other stream's turn. */
     for (size_t i = 0; i < OUTPUT_STREAMS; i++) {
         int one = output_file(&e->out[i]);
         r = r < 0 ? r : one;

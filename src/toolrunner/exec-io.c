@@ -64,6 +64,8 @@ static enum read_end output_read(struct exec_output *o, int rounds)
     output_widen(o);
     while (end == READ_SOME && rounds--)
         end = output_read_once(o);
+    /* Before the end is looked at: with files, NAME.exit may appear only when all output is in
+     * them. */
     events_write(o->exec);
     if (output_has_ended(o, end))
         epoll_watch_close(l, &o->watch);
@@ -214,6 +216,8 @@ static bool output_send(struct exec_output *o)
 {
     struct conn *c = &o->exec->runner->conn;
     size_t budget = EXEC_CHUNK;
+    /* Writing from the ring fills the socket in one go. That is right when no other exec waits for
+     * a turn, and unfair when one does. */
     bool alone = list_empty(&o->exec->runner->pending);
     if (alone && !o->hold && o->ring.end - o->sent >= EXEC_DIRECT_MIN) {
         size_t n = conn_send_output(c, o->exec->stream, o->which, &o->ring, o->sent);
@@ -307,6 +311,8 @@ int exec_stdin(struct exec *e, const struct msg_stdin *m)
     struct exec_input *in = &e->in;
     if (m->offset > in->ring.end || (in->close_asked && m->offset + m->len > in->close_at))
         return -EPROTO;
+    /* What was received before, by this runner or by an earlier connection, is skipped and not
+     * refused: the sender cannot know how much arrived. */
     uint64_t known = in->ring.end - m->offset;
     if (known < m->len && in->watch.fd < 0)
         in->ring.start = in->ring.end = m->offset + m->len;

@@ -32,6 +32,8 @@ static int open_pipe(int end, int *ret_ours, int *ret_theirs)
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) < 0)
         return -errno;
+    /* Each end is noted before the first call that can fail, so that the caller's clean-up finds
+     * both. */
     *ret_ours = fds[!end];
     *ret_theirs = fds[end];
     /* The command is another user, and may open its own end once more: /dev/stdout. */
@@ -138,6 +140,8 @@ static pid_t exec_start(struct exec *e, const struct msg_spawn *m, int ours[3],
         pid = m->flags & SPAWN_OWN_PROXY ? spawn_with_proxy(e, &plan) : spawn_start(&plan);
         *ret_stage = plan.stage;
     }
+    /* The command's ends are closed here whether it started or not. A copy that stayed open in the
+     * runner would keep the pipe from ever ending. /dev/null is shared and stays. */
     for (int i = plan.fds[0] == r->null_fd; i < 3; i++)
         fd_close(&plan.fds[i]);
     return pid;
@@ -175,6 +179,7 @@ static void exec_launch(struct runner *r, uint32_t stream, const struct msg_spaw
     struct exec *e = exec_new(r, stream, m);
     e->started_ns = clock_mono_ns();
     pid_t pid = exec_start(e, m, ours, &stage);
+    /* Also where the start failed: exec_free() closes the pipes through it. */
     exec_io_init(e, ours + 1, ours[0]);
     if (pid < 0) {
         exec_free(e);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The Landlock domain of one command, entered by its process before execve(). Domains stack:
+ * this one can only take away from what the runner's own domain and the mounts leave. */
 #include "toolrunner/landlock.h"
 
 #include <errno.h>
@@ -29,6 +31,8 @@ static int grant_path(int ruleset_fd, const char *path, uint64_t rights, uint64_
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = resolve};
     _cleanup_close_ int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+    /* What is not there cannot be reached, and a rule for it is not missed. Made later, it is
+     * refused, which is the safe side. */
     if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
     return landlock_ruleset_allow(ruleset_fd, fd, rights);
@@ -71,11 +75,16 @@ static int grant_proxy(int ruleset_fd, uint16_t port)
 int landlock_enter(int abi, uint16_t proxy_port, const struct msg_spawn *msg)
 {
     bool narrow = msg->flags & SPAWN_NARROW;
+    /* A rule that the kernel cannot hold must not be dropped silently: the command is not
+     * started. */
     if (abi < 1 || (proxy_port && abi < LANDLOCK_ABI_NET))
         return -ENOSYS;
     struct landlock_rights refused = landlock_known(abi);
     uint64_t known = refused.fs;
     refused.net = proxy_port ? LANDLOCK_CONNECT_TCP : 0;
+    /* A command that keeps all of the file system is put into a domain all the same where it has a
+     * proxy of its own. The domain must refuse at least one right; these are the ones that no
+     * command of a sandbox has anyway. */
     if (!narrow)
         refused.fs = LANDLOCK_MAKE_CHAR | LANDLOCK_MAKE_BLOCK | (known & LANDLOCK_REFER);
     _cleanup_close_ int fd = landlock_ruleset_open(abi, &refused);

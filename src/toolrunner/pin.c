@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Programs and files that a person approved by their bytes. See pin_seal() for why a copy is
+ * taken. */
 #include "toolrunner/pin.h"
 
 #include <errno.h>
@@ -68,6 +70,7 @@ static int copy_hashed(int fd, int copy, uint8_t digest[SHA256_SIZE])
     return 0;
 }
 
+/* Without printf(): this runs in a child that shares its memory with the runner until execve(). */
 static void format_path(int fd, char out[PIN_PATH_SIZE])
 {
     static const char prefix[] = "/proc/self/fd/";
@@ -86,6 +89,9 @@ int pin_seal(const char *path, const struct pin *pin, char ret[PIN_PATH_SIZE])
 {
     uint8_t digest[SHA256_SIZE];
     struct stat st;
+    /* The file is the tool's and may change at any time, also while it is read. What was approved
+     * is a digest, so the bytes are copied first and the copy is compared and sealed: what runs is
+     * what was compared, whatever happens to the path meanwhile. */
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st) < 0)
         return -errno;

@@ -51,6 +51,8 @@ static void ring_grow(struct ring *r, size_t need)
         size = PROTO_WINDOW;
     if (size == r->size)
         return;
+    /* Offsets of the stream stay what they are. Only their places in memory change with the size,
+     * which is why the bytes are put anew and not moved as a block. */
     struct ring bigger = {xrealloc(NULL, size), size, r->start, r->start};
     struct iovec iov[2];
     if (ring_used(r)) {
@@ -82,6 +84,8 @@ ssize_t ring_read_fd(struct ring *r, int fd)
         return -ENOBUFS;
     if (r->size < RING_READ)
         return ring_read_small(r, fd);
+    /* A ring grows only when it is full. A command that prints slowly and is read promptly stays
+     * small. */
     if (ring_used(r) == r->size)
         ring_grow(r, r->size + 1);
     struct iovec iov[2];

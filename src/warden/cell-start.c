@@ -51,23 +51,19 @@ bool cell_dials(const struct cell *s)
     return s->ops->dials && s->ops->dials(s);
 }
 
-/* The answer to a PLAN_CONNECT that came while a runner that dials had no connection. */
-static void answer_connect(struct cell *s)
-{
-    struct plan_reply reply = {.tag = s->connect_tag, .wall = -1};
-    s->connect_tag = 0;
-    cell_describe(s, &reply);
-    control_send(s->warden, &reply, fd_steal(&s->stream_fd));
-}
-
 /* A runner that dials has connected once more. Only the newest connection is of use: the runner
  * dials again when it has given the one before up. */
 void cell_take_stream(struct cell *s, int fd)
 {
     fd_close(&s->stream_fd);
     s->stream_fd = fd;
-    if (s->connect_tag)
-        answer_connect(s);
+    if (s->connect_tag) {
+        /* The answer to a PLAN_CONNECT that came while a runner that dials had no connection. */
+        struct plan_reply reply = {.tag = s->connect_tag, .wall = -1};
+        s->connect_tag = 0;
+        cell_describe(s, &reply);
+        control_send(s->warden, &reply, fd_steal(&s->stream_fd));
+    }
 }
 
 static void on_channel(int fd, uint32_t events, void *data)
@@ -133,6 +129,8 @@ static bool is_network_first(const struct cell *s)
 void cell_on_network(struct cell *s, int error, const char *why)
 {
     bool first = is_network_first(s);
+    /* The sandbox may have ended while mas-net worked. Its links are taken away by egress_detach(),
+     * so nothing is owed here. */
     if (s->state != CELL_STARTING || s->killed)
         return;
     if (error)
@@ -267,6 +265,8 @@ static void on_disk(int mount_fd, int image_fd, const char *step, void *data)
         cell_release_claim(s);
     if (mount_fd < 0)
         return fail_start(s, mount_fd, WALL_DISK, step);
+    /* The disk's own limit can be set only now, because its loop device did not exist when the
+     * group was made. */
     s->trees.disk = mount_fd;
     int r = s->mechanism[WALL_IO] == MECHANISM_NONE
                 ? 0
@@ -428,6 +428,7 @@ int cell_create(struct warden *w, const struct plan *p, const struct limits *lim
             return ceiling_refuse_namespaces(w, p, reply);
         return reply->error ? -reply->error : -EIO;
     }
+    /* The create owns the trees from here on, and closes them however it ends. */
     s->trees = *trees;
     snprintf(s->id, sizeof(s->id), "%s", p->id);
     s->plan = *p;
@@ -436,6 +437,8 @@ int cell_create(struct warden *w, const struct plan *p, const struct limits *lim
     map_put(w->by_id, s->id, s);
     s->timer =
         watcher_add_timer(w->watcher, (int)w->options.create_timeout_ms, on_create_timeout, s);
+    /* Otherwise the process is still being made, and cell_on_ready() begins. Either way the time
+     * limit runs from the create, and not from when a process happened to be ready. */
     if (s->ready)
         cell_begin(s);
     return 0;

@@ -76,6 +76,8 @@ void cgroup_root_open(struct cgroup_root *root, const char *prefix)
             root->driver = drivers[i];
             return lock_instance(root);
         }
+        /* The driver may have found some controllers before it failed. What it found must not be
+         * taken for a wall by the next driver. */
         memset(root->has, 0, sizeof(root->has));
         if (r != -ENOENT)
             log_debug("%s is not usable error=%s", mechanism_name(drivers[i]->mechanism),
@@ -130,6 +132,8 @@ int cgroup_limit_disk(struct cgroup *cg, int fd, const struct limits *limits)
     if (!cg->root || cgroup_root_enforces(cg->root, WALL_IO) == MECHANISM_NONE)
         return -EOPNOTSUPP;
     int r = disks_find(&cg->root->disks, fd, &disk);
+    /* A file system without a block device (tmpfs, overlay on it) has nothing to throttle, and the
+     * disks that are known already were limited when the group was made. */
     if (r < 0 || disk == 0 || disks_has(&cg->root->disks, disk))
         return r;
     return cg->root->driver->limit_disk(cg, disk, limits->io_bytes_per_s);
@@ -143,6 +147,8 @@ void cgroup_init(struct cgroup *cg, const struct cgroup_root *root, uint64_t ser
     cg->root = root;
     snprintf(cg->name, sizeof(cg->name), "s%llu", (unsigned long long)serial);
     for (int i = 0; i < _CGROUP_MAX; i++)
+        /* In version 1 each controller is a hierarchy with a directory of its own; `in` says where
+         * one exists and so has to be removed. */
         cg->in[i] = root->fd[i] >= 0 && (i != CGROUP_DEVICES || devices);
 }
 

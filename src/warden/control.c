@@ -72,12 +72,13 @@ int control_attach(struct warden *w, int sock)
 {
     control_detach(w);
     w->control_fd = sock;
-    int r = fd_set_nonblock(sock, true);
-    r = r < 0 ? r : watch_control(w);
-    if (r < 0) {
+    int r;
+    if ((r = fd_set_nonblock(sock, true)) < 0 || (r = watch_control(w)) < 0) {
         control_detach(w);
         return r;
     }
+    /* Cells that ended while no control plane was attached: their ends were kept, and this one must
+     * hear of them before it asks for a list. */
     cell_flush_exited(w);
     return 0;
 }
@@ -114,6 +115,8 @@ void control_send(struct warden *w, struct plan_reply *reply, int fd)
         fd_close(&fd);
         return;
     }
+    /* A control plane that stopped reading could make the warden's memory grow without end. It is
+     * cut off instead: its supervisor starts another one, which adopts everything that runs. */
     if (w->n_outgoing == OUTGOING_MAX) {
         log_error("control plane does not read its replies");
         fd_close(&fd);
@@ -125,6 +128,8 @@ void control_send(struct warden *w, struct plan_reply *reply, int fd)
     o->fd = fd;
     list_append(&w->outgoing, &o->link);
     w->n_outgoing++;
+    /* While the socket is full, the loop waits for EPOLLOUT. Trying again here would only cost a
+     * system call per reply, and would not overtake the queue in any case. */
     if (!w->control_blocked)
         flush_replies(w);
 }
@@ -183,6 +188,8 @@ static void do_list(struct warden *w, struct plan_reply *reply)
 
 static void do_connect(struct warden *w, struct cell *s, struct plan_reply *reply)
 {
+    /* A runner that dials may have no connection at the moment. The tag is then kept by the cell,
+     * and the answer follows when the runner dials again. */
     int fd = cell_connect(s, reply->tag);
     if (fd == -EINPROGRESS)
         return;
@@ -247,6 +254,8 @@ static void do_probe(struct warden *w, const struct plan *p, struct plan_reply *
     uint64_t tag = reply->tag;
     enum cell_kind kind = cell_kind_of(p);
     enum oci_backend backend = (enum oci_backend)p->backend;
+    /* What a probe says must be what the next create gets. The first blanks may still find out
+     * that this host cannot make a cell of some kind, so they are waited for. */
     blanks_settle(w);
     if (cell_kinds[kind]->probe_later && cell_kinds[kind]->probe_later(w, backend, tag))
         return;
@@ -258,6 +267,8 @@ static void do_probe(struct warden *w, const struct plan *p, struct plan_reply *
 /* Not read here: whatever is in it, the warden parses nothing. */
 static void do_policy(struct warden *w, struct plan_reply *reply)
 {
+    /* The operator may have put a FIFO or a terminal there by mistake: opening it must neither
+     * block the warden nor give it a controlling terminal. */
     int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     if (w->policy_dir_fd < 0)
         return reply_error(w, reply, ENOENT);
@@ -316,6 +327,8 @@ static void plan_dispatch(struct warden *w, const struct plan *p, int fd, struct
         return do_load(w, p, reply);
     if (p->op == PLAN_DROP)
         return do_drop(w, p, reply);
+    /* An interceptor is started before its sandbox is, so that a sandbox that failed in between
+     * has one and no cell. The answer stays ENOENT: there is nothing else to kill. */
     if (p->op == PLAN_KILL && !cell_find(w, p->id))
         intercept_end(w, p->id);
     struct cell *s = cell_find(w, p->id);
@@ -371,6 +384,8 @@ static void on_control(int fd, uint32_t events, void *data)
     }
     if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
         return;
+    /* One record per turn: a control plane that sends without pause must not keep the warden from
+     * its children and timers. */
     ssize_t n = fd_recv_msg(fd, &plan, sizeof(plan), fds);
     for (size_t i = 1; i < FD_PASS_MAX; i++) /* PLAN_INTERCEPT has one, no other plan has any */
         fd_close(&fds[i]);

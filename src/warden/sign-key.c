@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The files of the signing key. A rotation must survive a kill at any moment, so its steps are
+ * in this order:
+ *
+ *    1. audit.key.new     the next key, synced (sign_key_prepare())
+ *    2. audit.pub.HEX     the public key that leaves, under a name that stays
+ *    3. the last checkpoint names the new key and is signed by both: from here on it is decided
+ *    4. audit.key         renamed from audit.key.new (sign_key_settle())
+ *    5. audit.pub         written anew
+ *
+ * A start that finds audit.key.new compares it with the last checkpoint: named there, the
+ * rotation goes on with step 4; otherwise the key was never used, and is removed. */
 #include "warden/sign-key.h"
 
 #include <dirent.h>
@@ -56,6 +67,8 @@ static int save_pem(int dir, const char *name, mode_t mode, EVP_PKEY *key, bool 
     fd = -1; /* f's now */
     bool good =
         secret ? PEM_write_PrivateKey(f, key, NULL, NULL, 0, NULL, NULL) : PEM_write_PUBKEY(f, key);
+    /* Synced before the caller renames it or signs with it. A key that signed and then was lost
+     * with the power would leave checkpoints that nothing can continue. */
     good = fflush(f) == 0 && fsync(fileno(f)) == 0 && good;
     return fclose(f) == 0 && good ? 0 : -EIO;
 }
@@ -107,6 +120,8 @@ static EVP_PKEY *make_key(int dir, struct error *err)
 static EVP_PKEY *load_key(int dir, const struct stat *st, struct error *err)
 {
     uint8_t public_key[CHECKPOINT_KEY_SIZE];
+    /* A key that others could read proves nothing. The daemon refuses to start with it, rather than
+     * changing the mode: the operator has to know that it may have been copied. */
     bool private = !(st->st_mode & 077);
     EVP_PKEY *key = read_pem(dir, KEY_FILE, true);
     if (private && sign_key_public(key, public_key))
@@ -149,6 +164,7 @@ static int keep_old_public(struct signer *s, const uint8_t own[CHECKPOINT_KEY_SI
         return 1;
     hex_format(old, sizeof(old), hex);
     snprintf(name, sizeof(name), PUBLIC_FILE ".%.16s", hex);
+    /* A link and not a rename: audit.pub is there at every moment, for programs that read it. */
     if (linkat(s->dir_fd, PUBLIC_FILE, s->dir_fd, name, 0) < 0 && errno != EEXIST)
         return -errno;
     memcpy(s->old_key, old, sizeof(old));

@@ -123,7 +123,7 @@ static int start_janitor(struct warden *w)
     return w->janitor_watch ? 0 : -errno;
 }
 
-/* Two descriptors a sandbox, and the daemon's; children lower theirs again. */
+/* Two descriptors per sandbox, and the daemon's; children lower theirs again. */
 static void raise_open_files(void)
 {
     struct rlimit l;
@@ -180,6 +180,8 @@ struct warden *warden_new(const struct warden_options *o, struct error *err)
         return NULL;
     }
     /* Paths of the caller's are not used after the start. */
+    /* The descriptors were duplicated or have been closed by now. A use after this point would be a
+     * fault, and -1 and NULL make it one that shows. */
     w->options.state_dir = w->options.cgroup_prefix = w->options.audit_checkpoint_file = NULL;
     w->options.mounts_allow = NULL;
     w->options.policy_file = w->options.fence_dir = NULL;
@@ -224,6 +226,7 @@ void warden_free(struct warden *w)
     watcher_free(w->watcher);
     map_free(w->by_id);
     fd_close(&w->intercept_fd);
+    /* It opens sealed secrets of sandboxes, and freed memory may be found in a core file. */
     explicit_bzero(w->seal_key, sizeof(w->seal_key));
     free(w);
 }

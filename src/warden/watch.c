@@ -79,8 +79,13 @@ static void on_child_ready(struct epoll_watch *ready, uint32_t events)
     struct watch *watch = container_of(ready, struct watch, ready);
     int status = 0;
     (void)events;
+    /* A pidfd is readable once its process is a zombie. With a debugger attached that is before
+     * waitpid() has the status for us; then the loop comes back to it. */
     if (waitpid(watch->pid, &status, WNOHANG) == 0)
         return;
+    /* Removed before the callback: the pid is reaped and may be given to another process at once,
+     * so that nothing may signal it through this watch any more. The memory stays until the loop's
+     * round is over (see watch_remove()). */
     watch_remove(watch);
     watch->on_child(watch->pid, status, watch->data);
 }
@@ -168,6 +173,8 @@ void watch_remove(struct watch *watch)
     epoll_timer_clear(&watch->timer);
     watch->dead = true;
     list_remove(&watch->link);
+    /* epoll may have returned this watch already in the round that runs. Its memory must not go, or
+     * be given to another watch, before that round is over. */
     if (w->depth)
         list_append(&w->dead, &watch->link);
     else

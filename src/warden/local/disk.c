@@ -105,6 +105,9 @@ static int run_mkfs(int fd, uint64_t inodes)
     if (pid < 0)
         return pid;
     if (pid == 0) {
+        /* No journal: the disk dies with its sandbox, and what a crash leaves half-written is never
+         * read. nodiscard, because discarding would punch holes into blocks that are accounted for;
+         * lazy_itable_init, because the blocks of a new file are zero as they are. */
         char *const env[] = {(char *)"PATH=/usr/sbin:/sbin:/usr/bin:/bin", NULL};
         fd_set_cloexec(fd, false);
         execvpe(MKFS_PROGRAM,
@@ -153,6 +156,8 @@ static int open_template(const struct disk_maker *m, const struct disk_request *
     int fd = openat(m->state_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd >= 0)
         return fd;
+    /* Two helpers may make the same template at once. Each has a temporary name of its own, and
+     * whichever rename() is last wins: the two files are alike. */
     trim_templates(m);
     snprintf(temporary, sizeof(temporary), "%s-template-%llu", m->instance,
              (unsigned long long)r->serial);
@@ -161,7 +166,8 @@ static int open_template(const struct disk_maker *m, const struct disk_request *
     if (made < 0)
         return -errno;
     int e = ftruncate(made, (off_t)disk_image_bytes(r->bytes)) < 0 ? -errno : 0;
-    e = e < 0 ? e : run_mkfs(made, r->inodes);
+    if (e == 0)
+        e = run_mkfs(made, r->inodes);
     if (e == 0 && renameat(m->state_fd, temporary, m->state_fd, name) < 0)
         e = -errno;
     if (e < 0) {
@@ -205,6 +211,9 @@ static int make_image(const struct disk_maker *m, const struct disk_request *r,
     snprintf(name, sizeof(name), "%s-image-%llu", m->instance, (unsigned long long)r->serial);
     _cleanup_close_ int image =
         openat(m->state_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    /* The name goes before the first byte is written, so that a helper that is killed from here on
+     * leaves nothing to clean up. The name is needed at all because O_TMPFILE is not to be had on
+     * every file system. */
     if (image < 0 || unlinkat(m->state_fd, name, 0) < 0 || fstat(template, &st) < 0)
         return -errno;
     e = copy_sparse(template, image, st.st_size);
@@ -292,6 +301,8 @@ static void helper_main(const struct disk_maker *m, const struct disk_request *r
     int fds[2]; /* the mount, and the image */
     fds[0] = make_disk(m, r, &answer, &fds[1]);
     answer.error = fds[0] < 0 ? -fds[0] : 0;
+    /* The image goes along only where its blocks are not allocated yet: the ledger then reads from
+     * it how much of its promise is used. */
     size_t n_fds = answer.error ? 0 : answer.backed ? 1 : 2;
     ssize_t n = fd_send_msg(sock, &answer, sizeof(answer), fds, n_fds);
     _exit(n == sizeof(answer) ? 0 : 1);
@@ -318,6 +329,8 @@ static void on_answer(int sock, uint32_t events, void *data)
     int fds[FD_PASS_MAX];
     (void)events;
     ssize_t n = fd_recv_msg(sock, &answer, sizeof(answer), fds);
+    /* The helper runs with the warden's rights but reads a file system: its answer is believed only
+     * where the descriptors fit what it says. */
     bool whole =
         n == sizeof(answer) && !answer.error && fds[0] >= 0 && answer.backed == (fds[1] < 0);
     int result = whole ? fds[0] : -(answer.error ? answer.error : EIO);
@@ -325,6 +338,8 @@ static void on_answer(int sock, uint32_t events, void *data)
     for (size_t i = whole ? 2 : 0; i < FD_PASS_MAX; i++)
         fd_close(&fds[i]);
     answer.step[sizeof(answer.step) - 1] = 0;
+    /* The callback may start the next job or free its owner, so the job is gone before it is
+     * called. */
     disk_done_fn fn = job->fn;
     void *fn_data = job->data;
     job_free(job);
