@@ -240,10 +240,16 @@ static void apply_quantities(struct config *c, struct config_problems *p)
     }
 }
 
+/* kube, kube-gvisor, kube-kata. */
+static bool runtime_is_pods(const struct config *c)
+{
+    return strncmp(c->runtime, "kube", strlen("kube")) == 0;
+}
+
 /* Where sandboxes are pods, the name of their image is the cluster's to look up, not ours. */
 static void apply_image(struct config *c, struct config_problems *p)
 {
-    if (strcmp(c->runtime, "kube") != 0 || !c->image)
+    if (!runtime_is_pods(c) || !c->image)
         return;
     if (c->kube.image)
         config_error(p, "image and kube_image are both set; on runtime 'kube' they mean the same");
@@ -278,7 +284,7 @@ static void check_kube(const struct config *c, struct config_problems *p)
         config_error(p, "kube_link_image: needed with kube_config or kube_in_cluster");
     if (kube_is_configured(k) && !k->socket && !k->images)
         config_error(p, "kube_images: needed with kube_config or kube_in_cluster");
-    if (!kube_is_configured(k) && strcmp(c->runtime, "kube") == 0)
+    if (!kube_is_configured(k) && runtime_is_pods(c))
         config_error(p, "runtime: kube needs kube_config, kube_in_cluster or kube_socket");
     for (size_t i = 0; k->socket && i < ELEMENTS(brokers); i++)
         if (config_origin(c, brokers[i]) != ORIGIN_DEFAULT)
@@ -346,7 +352,7 @@ static void check_streams(const struct config *c, struct config_problems *p)
 static void check_cluster(const struct config *c, struct config_problems *p)
 {
     check_kube(c, p);
-    bool kube = strcmp(c->runtime, "kube") == 0;
+    bool kube = runtime_is_pods(c);
     if (strcmp(c->api.volume_mode, "pvc") == 0 && !kube)
         config_error(p, "volume_mode: pvc needs the kube runtime");
     if (strcmp(c->api.cache_mode, "pvc") == 0 && !kube)
@@ -394,7 +400,7 @@ static void check_cache(const struct config *c, struct config_problems *p)
 {
     if (strcmp(c->api.cache_mode, "hostpath") != 0)
         return;
-    if (strcmp(c->runtime, "kube") == 0) {
+    if (runtime_is_pods(c)) {
         if (!c->kube.host_path && !c->kube.socket)
             config_error(p, "cache_mode: hostpath needs kube_hostpath: true on runtime 'kube'");
         return;

@@ -105,7 +105,7 @@ const struct config_key config_keys[] = {
 
     GROUP("Daemon"),
     CHOICE(runtime, runtime, "local",
-           "local|landlock|process|oci|crun|runc|gvisor|kata|podman|podman-gvisor|podman-kata|docker|docker-gvisor|docker-kata|microvm|kube",
+           "local|landlock|process|oci|crun|runc|gvisor|kata|podman|podman-gvisor|podman-kata|docker|docker-gvisor|docker-kata|microvm|kube|kube-gvisor|kube-kata",
            "runtime of a sandbox whose request names none"),
     CHOICE(oci_runtime, oci_runtime, "crun", "crun|runc|runsc|kata",
            "program behind the runtime oci where a request names none"),
@@ -397,7 +397,7 @@ const struct config_key config_keys[] = {
     STRING(kube_instance, kube.instance, "mas-sandbox", "name of this daemon, a label that all of its objects in the cluster carry; each daemon of a cluster needs another"),
     STRING(kube_home, kube.home, NULL, "name of this control plane, an annotation that its sandboxes carry; sandboxes of another one of the same instance are not touched; without one, kube_instance"),
     LIST(CONFIG_LIST, kube_images, kube.images, "images that pods may have: a whole name, or one that ends in / or :, which stands for all names that begin with it"),
-    LIST(CONFIG_LIST, kube_runtime_classes, kube.runtime_classes, "RuntimeClasses that pods may have, besides none"),
+    LIST(CONFIG_LIST, kube_runtime_classes, kube.runtime_classes, "RuntimeClasses that pods may have, besides none: gvisor is that of runtime kube-gvisor, kata that of kube-kata"),
     LIST(CONFIG_LIST, kube_storage_classes, kube.storage_classes, "classes that claims may have; default is the cluster's own; none: no claims"),
     STRING(kube_image, kube.image, NULL, "image of a pod whose sandbox names none; without it, such a sandbox is refused"),
     STRING(kube_link_image, kube.link_image, NULL, "image of mas-sandbox's own containers in each pod"),

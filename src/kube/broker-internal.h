@@ -65,7 +65,8 @@ struct broker_task {
     /* of an answer that was forbidden, and of a probe */
     unsigned question;
     struct kube_result forbidden;
-    char version[KUBE_NAME_SIZE], missing[KUBE_MESSAGE_SIZE], crds[KUBE_MESSAGE_SIZE];
+    char version[KUBE_NAME_SIZE], missing[KUBE_MESSAGE_SIZE], crds[KUBE_MESSAGE_SIZE],
+        classes[KUBE_MESSAGE_SIZE];
 };
 
 /* Answers the order and frees the task. */

@@ -7,8 +7,10 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/strbuf.h"
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
+#include "kube/query.h"
 
 #define AGENT_SANDBOX_API "/apis/extensions.agents.x-k8s.io/v1beta1"
 /* The oldest with sidecars (an init container that restarts) on by default. */
@@ -94,12 +96,39 @@ static void end_probe(struct broker_task *t)
     send_offer(t, KUBE_OFFER_MISSING_RIGHTS, t->missing);
     send_offer(t, KUBE_OFFER_CRDS, t->crds);
     send_names(t, KUBE_OFFER_RUNTIME_CLASSES, o->ceiling->runtime_classes);
+    send_offer(t, KUBE_OFFER_MISSING_CLASSES, t->classes);
     send_names(t, KUBE_OFFER_STORAGE_CLASSES, o->ceiling->storage_classes);
     send_offer(t, KUBE_OFFER_CARRIER, o->identity ? KUBE_CARRIER_DIRECT : KUBE_CARRIER_EXEC);
     if (t->missing[0])
         error_set(&err, ERROR_UNAVAILABLE, 0, "%s: the broker has no right to: %s", t->version,
                   t->missing);
     task_finish(t, &err);
+}
+
+static void ask_class(struct broker_task *t);
+
+/* Where the broker may not ask, as with a Role alone, a create finds out. */
+static void on_class(void *data, const struct kube_answer *answer)
+{
+    struct broker_task *t = data;
+    t->call = NULL;
+    if (answer->result.outcome == KUBE_NOT_FOUND)
+        add_name(t->classes, t->broker->o.ceiling->runtime_classes[t->question]);
+    t->question++;
+    ask_class(t);
+}
+
+/* The names of the ceiling, one after another. */
+static void ask_class(struct broker_task *t)
+{
+    char *const *names = t->broker->o.ceiling->runtime_classes;
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
+    if (!names || !names[t->question]) {
+        end_probe(t);
+        return;
+    }
+    strbuf_printf(&path, "/apis/node.k8s.io/v1/runtimeclasses/%s", names[t->question]);
+    task_call(t, "GET", path.data, NULL, on_class);
 }
 
 /* Every user of a cluster may see which kinds of objects it has. A group that is not there is 404.
@@ -116,7 +145,8 @@ static void on_crds(void *data, const struct kube_answer *answer)
         if (*name && !strchr(name, '/'))
             add_name(t->crds, name);
     }
-    end_probe(t);
+    t->question = 0;
+    ask_class(t);
 }
 
 static void on_right(void *data, const struct kube_answer *answer)

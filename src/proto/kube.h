@@ -146,11 +146,12 @@ enum kube_reply_kind {
 /* What the broker tells the operator with a probe: names, with a comma between them. Only for
  * people: what is allowed is decided by the broker, with each order. */
 enum kube_offer {
-    KUBE_OFFER_MISSING_RIGHTS, /* that its orders need; "": it has them all */
-    KUBE_OFFER_RUNTIME_CLASSES,
+    KUBE_OFFER_MISSING_RIGHTS,  /* that its orders need; "": it has them all */
+    KUBE_OFFER_RUNTIME_CLASSES, /* that the ceiling allows */
     KUBE_OFFER_STORAGE_CLASSES,
-    KUBE_OFFER_CRDS,    /* of agent-sandbox that the cluster has; "": none */
-    KUBE_OFFER_CARRIER, /* that is tried first: KUBE_CARRIER_EXEC or KUBE_CARRIER_DIRECT */
+    KUBE_OFFER_CRDS,            /* of agent-sandbox that the cluster has; "": none */
+    KUBE_OFFER_CARRIER,         /* that is tried first: KUBE_CARRIER_EXEC or KUBE_CARRIER_DIRECT */
+    KUBE_OFFER_MISSING_CLASSES, /* RuntimeClasses that are allowed, and that the cluster lacks */
     _KUBE_OFFER_MAX,
 };
 #define KUBE_CARRIER_EXEC   "exec"

@@ -11,6 +11,13 @@
 #define WALLS_VERSION    3
 #define WALLS_PLACES_MAX 8
 
+/* Whose kernel it is, by what that says of itself. */
+enum walls_kernel {
+    WALLS_KERNEL_ANY, /* the node's, as far as is known */
+    WALLS_KERNEL_GVISOR,
+    WALLS_KERNEL_KATA, /* of a guest that kata has booted */
+};
+
 struct walls_place {
     uint64_t bytes;     /* of the file system that it is on */
     uint32_t in_memory; /* that is a tmpfs */
@@ -33,6 +40,6 @@ struct walls {
     uint32_t n_places;
     uint32_t own_filter; /* the filter of sandboxes is on, besides what the cluster put on */
     uint32_t witness;    /* enum witness_answer */
-    uint32_t reserved;
+    uint32_t kernel;     /* enum walls_kernel */
     struct walls_place places[WALLS_PLACES_MAX];
 };

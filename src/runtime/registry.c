@@ -14,10 +14,12 @@
 #include "runtime/runtime.h"
 
 const struct runtime_ops *const runtimes[] = {
-    &runtime_local,         &runtime_landlock,    &runtime_process, &runtime_crun,
-    &runtime_runc,          &runtime_gvisor,      &runtime_kata,    &runtime_podman,
-    &runtime_podman_gvisor, &runtime_podman_kata, &runtime_docker,  &runtime_docker_gvisor,
-    &runtime_docker_kata,   &runtime_microvm,     &runtime_kube,    NULL,
+    &runtime_local,       &runtime_landlock,  &runtime_process,
+    &runtime_crun,        &runtime_runc,      &runtime_gvisor,
+    &runtime_kata,        &runtime_podman,    &runtime_podman_gvisor,
+    &runtime_podman_kata, &runtime_docker,    &runtime_docker_gvisor,
+    &runtime_docker_kata, &runtime_microvm,   &runtime_kube,
+    &runtime_kube_gvisor, &runtime_kube_kata, NULL,
 };
 
 /* Other names; "oci" alone is the smallest of them. */

@@ -79,6 +79,24 @@ static void read_status(struct walls *w)
     w->no_new_privs = privs ? (uint32_t)strtoul(privs + strlen("\nNoNewPrivs:"), NULL, 10) : 0;
 }
 
+/* Each is started with words of its own, which no other kernel has. */
+static uint32_t find_kernel(void)
+{
+    static const struct {
+        const char *word;
+        uint32_t kernel;
+    } words[] = {{"-gvisor", WALLS_KERNEL_GVISOR},
+                 {"kata-containers.target", WALLS_KERNEL_KATA},
+                 {" agent.log", WALLS_KERNEL_KATA}};
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(FILE_MAX);
+    if (fd_read_file_at(AT_FDCWD, "/proc/cmdline", &b) < 0 || strbuf_append(&b, "", 1) < 0)
+        return WALLS_KERNEL_ANY;
+    for (size_t i = 0; i < ELEMENTS(words); i++)
+        if (strstr(b.data, words[i].word))
+            return words[i].kernel;
+    return WALLS_KERNEL_ANY;
+}
+
 /* Two calls that the filters of clusters allow, and that without any fail in another way or not at
  * all. */
 static bool has_own_filter(void)
@@ -111,6 +129,7 @@ int builtin_walls(int argc, char **argv)
     w.root_read_only = statvfs("/", &root) == 0 && root.f_flag & ST_RDONLY;
     w.own_processes = getppid() == 1;
     w.own_filter = has_own_filter();
+    w.kernel = find_kernel();
     w.processes = getrlimit(RLIMIT_NPROC, &processes) == 0 ? processes.rlim_cur : UINT64_MAX;
     w.witness = argc > 1 && *argv[1] ? witness_try(argv[1], false, WITNESS_MS) : WITNESS_UNKNOWN;
     for (int i = 2; i < argc && w.n_places < WALLS_PLACES_MAX; i++)

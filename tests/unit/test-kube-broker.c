@@ -755,7 +755,14 @@ static void check_probe(void)
     struct kube_order o = plain_order(KUBE_PROBE);
     struct kube_reply r = send_order(&o);
     ok(r.error == 0 && strstr(r.message, "Kubernetes v1.35"), "probe: %s", r.message);
+    ok(!offers[KUBE_OFFER_MISSING_CLASSES][0], "the cluster has all RuntimeClasses");
     check_offers("");
+    cluster.no_class = true;
+    o = plain_order(KUBE_PROBE);
+    r = send_order(&o);
+    ok(r.error == 0 && strncmp(offers[KUBE_OFFER_MISSING_CLASSES], "gvisor, a", 9) == 0,
+       "those that it lacks are named, and are no failure: %s", offers[KUBE_OFFER_MISSING_CLASSES]);
+    cluster.no_class = false;
     cluster.no_rights = true;
     cluster.denied = "networkpolicies";
     o = plain_order(KUBE_PROBE);

@@ -60,6 +60,11 @@ int main(void)
     much[sizeof(much) - 1] = 0;
     offer(KUBE_OFFER_MISSING_RIGHTS, much);
     offer(KUBE_OFFER_RUNTIME_CLASSES, "gvisor, kata");
+    offer(KUBE_OFFER_MISSING_CLASSES, "kata");
+    fill();
+    ok(says("runtime classes", false, "gvisor, kata (kata: not in the cluster)", "handler"),
+       "a RuntimeClass that the cluster lacks");
+    offer(KUBE_OFFER_MISSING_CLASSES, "");
     offer(KUBE_OFFER_STORAGE_CLASSES, "default");
     offer(KUBE_OFFER_CRDS, "sandboxclaims, sandboxwarmpools");
     offer(KUBE_OFFER_CARRIER, KUBE_CARRIER_DIRECT);

@@ -2,6 +2,7 @@
 /* The control plane's side of runtime kube against a broker that answers as the test says: what
  * becomes of pods of an earlier control plane. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -43,7 +44,9 @@ static int broker;
 static struct pod pods[PODS_MAX];
 static bool list_fails; /* the API server is away */
 static bool holds_deletes, holds_claims;
-static struct kube_order last_delete;
+static struct kube_order last_delete, last_create;
+static const char *classes = "", *missing_classes = ""; /* RuntimeClasses */
+static enum walls_kernel kernel;
 static bool unproven = true, proof_fails;
 static int runners[PODS_MAX * 2]; /* their ends of connections */
 static size_t n_runners;
@@ -107,6 +110,7 @@ static int runner_stream(uint32_t generation)
                           .gid = 100000,
                           .landlock_abi = 1,
                           .own_processes = 1,
+                          .kernel = kernel,
                           .cgroup = 2};
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1 << 16);
     uint32_t end = (generation + 1) << 21;
@@ -125,6 +129,13 @@ static int runner_stream(uint32_t generation)
     return pair[1];
 }
 
+static void broker_offer(uint64_t tag, enum kube_offer offer, const char *text)
+{
+    struct kube_reply r = {.kind = KUBE_OFFERED, .tag = tag, .phase = offer};
+    snprintf(r.message, sizeof(r.message), "%s", text);
+    broker_send(&r, -1);
+}
+
 static void broker_answer(const struct kube_order *o)
 {
     struct kube_reply r = {.kind = KUBE_ANSWERED, .tag = o->tag, .generation = 2};
@@ -132,6 +143,13 @@ static void broker_answer(const struct kube_order *o)
     int fd = -1;
     snprintf(r.message, sizeof(r.message), "it is tried");
     switch (o->op) {
+    case KUBE_PROBE:
+        broker_offer(o->tag, KUBE_OFFER_RUNTIME_CLASSES, classes);
+        broker_offer(o->tag, KUBE_OFFER_MISSING_CLASSES, missing_classes);
+        break;
+    case KUBE_CREATE:
+        last_create = *o;
+        break;
     case KUBE_PROVE:
         if (!proof_fails)
             return; /* goes on for as long as the test */
@@ -795,6 +813,99 @@ static void test_marks_fail(void)
     end(in);
 }
 
+/* --- RuntimeClasses */
+
+static void spec_begin(struct spec *spec, const struct runtime_ops *ops)
+{
+    spec_init(spec);
+    spec->image = xstrdup("image");
+    free(spec->runtime);
+    spec->runtime = xstrdup(ops->name);
+}
+
+static void expect_class(const struct runtime_ops *ops, const char *words)
+{
+    struct error err = {0};
+    struct spec spec;
+    struct runtime_report report;
+    spec_begin(&spec, ops);
+    int r = ops->check(ops, &host, &spec, &err);
+    ops->probe(ops, &host, &report);
+    ok(words ? r < 0 && err.code == ERROR_UNSUPPORTED && strstr(err.message, words) : r == 0,
+       "%s %s: %s", ops->name, words ? "is refused" : "can be had", err.message);
+    ok(report.available == !words && (!words || strstr(report.why, words)),
+       "and so it is shown: %s", report.why);
+    spec_done(&spec);
+}
+
+static bool is_created(void)
+{
+    return n_ends || last_create.op;
+}
+
+static void test_classes(void)
+{
+    struct spec spec;
+    struct error err = {0};
+    classes = "gvisor, kata";
+    missing_classes = "kata";
+    begin(NULL);
+    cluster_start(cluster);
+    run_until(is_rebuilt);
+    run_round();
+    expect_class(&runtime_kube, NULL);
+    expect_class(&runtime_kube_gvisor, NULL);
+    expect_class(&runtime_kube_kata, "'kata', which the cluster does not have");
+    memset(&last_create, 0, sizeof(last_create));
+    pods[0] = (struct pod){.id = "new", .phase = KUBE_POD_PENDING};
+    spec_begin(&spec, &runtime_kube_gvisor);
+    struct runtime_instance *in = runtime_kube_gvisor.start(&runtime_kube_gvisor, &host, "sbx-new",
+                                                            &spec, &events, (char *)RECORD, &err);
+    ok(in && run_until(is_created) && strcmp(last_create.runtime_class, "gvisor") == 0,
+       "a pod is ordered with its RuntimeClass: %s %s", last_create.runtime_class, err.message);
+    spec_done(&spec);
+    run_round();
+    end(in);
+
+    classes = "gvisors";
+    begin(NULL);
+    cluster_start(cluster);
+    run_until(is_rebuilt);
+    run_round();
+    expect_class(&runtime_kube, NULL);
+    expect_class(&runtime_kube_gvisor, "'gvisor', which the operator does not allow");
+    end(NULL);
+    classes = missing_classes = "";
+}
+
+/* A class is a name: what it starts is seen inside. */
+static void test_kernels(void)
+{
+    static const enum walls_kernel kernels[] = {WALLS_KERNEL_ANY, WALLS_KERNEL_KATA,
+                                                WALLS_KERNEL_GVISOR};
+    for (size_t i = 0; i < ELEMENTS(kernels); i++) {
+        struct spec spec;
+        struct error err = {0};
+        bool good = kernels[i] == WALLS_KERNEL_GVISOR;
+        kernel = kernels[i];
+        begin(NULL);
+        pods[0] =
+            (struct pod){.id = "one", .record = RECORD, .phase = KUBE_POD_RUNNING, .answers = true};
+        spec_begin(&spec, &runtime_kube_gvisor);
+        struct runtime_instance *in = runtime_kube_gvisor.adopt(
+            &runtime_kube_gvisor, &host, "sbx-one", &spec, &events, (char *)RECORD, &err);
+        cluster_start(cluster);
+        run_until(is_started);
+        ok(good ? n_starts == 1 : n_ends && strstr(end_why, "its kernel is not that of"),
+           "kernel %d is %sthat of kube-gvisor: %s", kernels[i], good ? "" : "not ", end_why);
+        spec_done(&spec);
+        if (!good)
+            run_until(is_removed);
+        end(good ? in : NULL);
+    }
+    kernel = WALLS_KERNEL_ANY;
+}
+
 /* --- a pod that has a sandbox, and says that it is still the pool's */
 
 static bool claimed_twice(void)
@@ -876,6 +987,8 @@ int main(void)
     test_home_lost();
     test_member_ends();
     test_marks_fail();
+    test_classes();
+    test_kernels();
     test_unclaimed();
     test_another_ones();
     test_home_is_anothers();

@@ -37,12 +37,21 @@ static void add_network(struct runtime_report *ret, const struct proof_report *p
                   "tried again every minute. kube_unproven_network runs pods without this wall");
 }
 
-static void add_classes(struct runtime_report *ret, const char *runtime, const char *storage)
+static void add_classes(struct runtime_report *ret, const char *runtime, const char *missing,
+                        const char *storage)
 {
-    add_check(ret, "runtime classes", *runtime, *runtime ? runtime : "none but the cluster's own",
-              *runtime ? NULL
-                       : "kube_runtime_classes allows others, or runtime_classes in the settings "
-                         "of a broker that stands alone; pods ask for none yet");
+    char detail[2 * KUBE_MESSAGE_SIZE];
+    snprintf(detail, sizeof(detail), "%.200s%s%.200s%s",
+             *runtime ? runtime : "none but the cluster's own", *missing ? " (" : "", missing,
+             *missing ? ": not in the cluster)" : "");
+    add_check(ret, "runtime classes", *runtime && !*missing, detail,
+              *missing
+                  ? "make the RuntimeClass, as deploy/kube/gvisor does, on nodes that have its "
+                    "handler; it is looked for when the broker begins"
+              : *runtime ? NULL
+                         : "kube_runtime_classes allows others, or runtime_classes in the settings "
+                           "of a broker that stands alone: gvisor is for runtime kube-gvisor, kata "
+                           "for kube-kata");
     add_check(ret, "storage classes", *storage, *storage ? storage : "none: there are no claims",
               *storage ? NULL
                        : "kube_storage_classes allows them, or storage_classes in the settings of "
@@ -92,6 +101,7 @@ void kube_checks_fill(const struct cluster_report *cluster, const struct proof_r
     if (cluster->offered) {
         add_rights(ret, cluster->offers[KUBE_OFFER_MISSING_RIGHTS]);
         add_classes(ret, cluster->offers[KUBE_OFFER_RUNTIME_CLASSES],
+                    cluster->offers[KUBE_OFFER_MISSING_CLASSES],
                     cluster->offers[KUBE_OFFER_STORAGE_CLASSES]);
         add_crds(ret, cluster->offers[KUBE_OFFER_CRDS]);
         add_carrier(ret, cluster->offers[KUBE_OFFER_CARRIER], cluster->carrier);

@@ -12,6 +12,7 @@
 #include "runtime/kube/checks.h"
 #include "runtime/kube/cluster.h"
 #include "runtime/kube/instance.h"
+#include "runtime/kube/pod-class.h"
 #include "runtime/kube/pod-spec.h"
 #include "runtime/kube/pool.h"
 #include "runtime/kube/proof.h"
@@ -69,6 +70,8 @@ static int kube_check(const struct runtime_ops *ops, const struct runtime_host *
         return e;
     if (r->known && !r->available)
         return error_set(err, ERROR_UNAVAILABLE, 0, "runtime '%s': %s", ops->name, r->why);
+    if ((e = pod_class_check(ops->name, r, err)) < 0)
+        return e;
     if (*cluster_why_not_held(host->cluster))
         return error_set(err, ERROR_UNAVAILABLE, 0, "runtime '%s': %s", ops->name,
                          cluster_why_not_held(host->cluster));
@@ -165,13 +168,16 @@ static void kube_probe(const struct runtime_ops *ops, const struct runtime_host 
         return;
     }
     const struct cluster_report *r = cluster_probed(host->cluster);
+    struct error class_why = {0};
+    bool class_known = pod_class_check(ops->name, r, &class_why) == 0;
     const char *lease_why = cluster_why_not_held(host->cluster);
-    ret->available = r->available && cluster_is_held(host->cluster);
+    ret->available = r->available && cluster_is_held(host->cluster) && class_known;
     snprintf(ret->version, sizeof(ret->version), "%s", r->version);
     const struct proof_report *proof = cluster_proven(host->cluster);
     snprintf(ret->why, sizeof(ret->why), "%s",
              !r->known         ? "its broker has not answered yet"
              : !r->available   ? r->why
+             : !class_known    ? class_why.message
              : !ret->available ? (*lease_why ? lease_why : "its Lease is being asked for")
              : proof->state == PROOF_PENDING
                  ? "whether network policies are enforced is being tried"
@@ -182,27 +188,34 @@ static void kube_probe(const struct runtime_ops *ops, const struct runtime_host 
     kube_checks_add_waiting(ret, n_waiting, waits_why);
 }
 
-const struct runtime_ops runtime_kube = {
-    .name = "kube",
-    .summary = "pods of a Kubernetes cluster",
-    .workdir = "/workspace",
-    .isolation = ISOLATION_NAMESPACES,
-    .has_proxy = true,
-    .has_addresses = true,
-    .connections_break = true,
-    .lives_elsewhere = true,
-    .has_volumes = true,
-    .has_streams = true,
-    .has_own_images = true,
-    .record_max = KUBE_SPEC_SIZE,
-    .probe = kube_probe,
-    .check = kube_check,
-    .start = kube_start,
-    .stop = kube_stop,
-    .adopt = kube_adopt,
-    .reconnect = kube_reconnect,
-    .generation = kube_generation,
-    .note = pod_note,
-    .claim = pod_claim,
-    .rebind = kube_rebind,
-};
+#define KUBE_RUNTIME(ident, text, words, level)                                                    \
+    const struct runtime_ops ident = {                                                             \
+        .name = text,                                                                              \
+        .summary = words,                                                                          \
+        .isolation = level,                                                                        \
+        .workdir = "/workspace",                                                                   \
+        .has_proxy = true,                                                                         \
+        .has_addresses = true,                                                                     \
+        .connections_break = true,                                                                 \
+        .lives_elsewhere = true,                                                                   \
+        .has_volumes = true,                                                                       \
+        .has_streams = true,                                                                       \
+        .has_own_images = true,                                                                    \
+        .record_max = KUBE_SPEC_SIZE,                                                              \
+        .probe = kube_probe,                                                                       \
+        .check = kube_check,                                                                       \
+        .start = kube_start,                                                                       \
+        .stop = kube_stop,                                                                         \
+        .adopt = kube_adopt,                                                                       \
+        .reconnect = kube_reconnect,                                                               \
+        .generation = kube_generation,                                                             \
+        .note = pod_note,                                                                          \
+        .claim = pod_claim,                                                                        \
+        .rebind = kube_rebind,                                                                     \
+    }
+
+KUBE_RUNTIME(runtime_kube, "kube", "pods of a Kubernetes cluster", ISOLATION_NAMESPACES);
+KUBE_RUNTIME(runtime_kube_gvisor, "kube-gvisor", "pods with the RuntimeClass gvisor of a cluster",
+             ISOLATION_USER_SPACE_KERNEL);
+KUBE_RUNTIME(runtime_kube_kata, "kube-kata", "pods with the RuntimeClass kata of a cluster",
+             ISOLATION_VIRTUAL_MACHINE);

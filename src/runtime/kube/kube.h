@@ -4,4 +4,4 @@
 #pragma once
 
 struct runtime_ops;
-extern const struct runtime_ops runtime_kube;
+extern const struct runtime_ops runtime_kube, runtime_kube_gvisor, runtime_kube_kata;

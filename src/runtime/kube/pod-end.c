@@ -150,10 +150,12 @@ void pod_on_late(void *data)
         on_adoption_late(in);
         return;
     }
+    bool runs = in->told.phase == KUBE_POD_RUNNING;
     pod_format_reason(&in->told,
-                      in->told.phase == KUBE_POD_RUNNING ? "runs, and its runner does not answer"
-                                                         : "did not start in time",
-                      why, sizeof(why));
+                      runs ? "runs, and its runner does not answer" : "did not start in time", why,
+                      sizeof(why));
+    if (runs && in->problem[0])
+        snprintf(why, sizeof(why), "its pod runs, and cannot be used: %s", in->problem);
     in->stopping |= in->step == POD_MAKING;
     if (in->step == POD_MAKING) /* the create's answer is waited for, and then undone */
         error_set(&in->failure, ERROR_TIMEOUT, 0, "%s", why);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "runtime/kube/addresses.h"
+#include "runtime/kube/pod-class.h"
 #include "runtime/kube/walls.h"
 
 #define MIB            (1ull << 20)
@@ -142,14 +143,22 @@ void pod_order_fill(const struct spec *s, const char *image, struct kube_order *
     o->slot = KUBE_SLOT_ANY;
     o->nonce = (uint64_t)random_below(UINT32_MAX) << 32 | random_below(UINT32_MAX);
     snprintf(o->image, sizeof(o->image), "%s", s->image ? s->image : image);
+    const struct pod_class *class = pod_class_find(s->runtime);
+    snprintf(o->runtime_class, sizeof(o->runtime_class), "%s", class ? class->name : "");
 }
 
 /* --- its walls, as they were found */
 
-/* What no sandbox goes without. */
-static int check_found(const struct walls *w, struct error *err)
+/* What no sandbox goes without. A RuntimeClass is only a name: whose kernel is behind it, is seen
+ * inside. */
+static int check_found(const struct pod_class *class, const struct walls *w, struct error *err)
 {
     const char *lacks = NULL;
+    if (class && class->kernel != w->kernel)
+        return error_set(err, ERROR_UNENFORCEABLE, 0,
+                         "a check from inside the pod found: its kernel is not that of '%s', "
+                         "whatever the RuntimeClass '%s' of the cluster starts",
+                         class->runtime, class->name);
     if (w->seccomp != 2 || !w->no_new_privs)
         lacks = "it has no system call filter";
     else if (!w->own_filter)
@@ -224,12 +233,15 @@ int pod_walls_fill(const struct spec *s, const struct walls *w, const struct pod
 {
     struct kube_order o = {0};
     struct effective e = {.runtime = runtime, .landlock_abi = w->landlock_abi, .shares = shared};
-    int r = check_found(w, err);
+    const struct pod_class *class = pod_class_find(s->runtime);
+    int r = check_found(class, w, err);
     if (r < 0)
         return r;
     pod_order_fill(s, "", &o);
     pod_walls_expect(&e, &(struct proof_report){0}, runtime, w->cgroup);
-    if (o.flags & KUBE_STREAM)
+    if (class)
+        e.shares = o.flags & KUBE_STREAM ? class->shares_streamed : class->shares;
+    else if (o.flags & KUBE_STREAM)
         e.shares = shared_streamed;
     if ((r = check_network(s, w, n, &e, err)) < 0)
         return r;
