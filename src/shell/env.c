@@ -138,57 +138,33 @@ bool shell_env_is_harmful(const char *name, size_t len)
     return false;
 }
 
-static void look_at_assignment(struct shell_command *c, const char *text, bool for_others)
+void shell_look_at_name(struct shell_command *c, const char *text, bool for_others)
 {
-    if (shell_env_changes_meaning(text, strcspn(text, "+[="), for_others))
+    size_t len = strcspn(text, "+[=");
+    const char holes[] = {SHELL_ANY, SHELL_GLOB, SHELL_ONE, 0};
+    if (strcspn(text, holes) < len)
+        shell_mark(c, "sets variables of names that are not known", SHELL_NOT_NAMED);
+    else if (shell_env_changes_meaning(text, len, for_others && text[len]))
         shell_mark(c, "sets a variable that may change what a command means", SHELL_NOT_NAMED);
 }
 
-/* Builtins whose words are names of variables, or evaluated as arithmetic. */
-static const struct {
-    const char *name;
-    bool exports;
-} setters[] = {
-    {"export", true},    {"declare", false}, {"typeset", false}, {"local", false},
-    {"readonly", false}, {"read", false},    {"mapfile", false}, {"readarray", false},
-    {"getopts", false},  {"unset", false},   {"let", false},     {"printf", false},
-    {"test", false},     {"[", false},       {"wait", false},
-};
-
-static bool has_option(const struct shell_command *c, char letter)
+bool shell_is_plain_mode(const char *name)
 {
-    for (size_t i = 1; i < c->n_words; i++)
-        if (c->words[i].text[0] == '-' && strchr(c->words[i].text, letter))
-            return true;
-    return false;
-}
-
-static void look_at_setter(struct shell_build *b, struct shell_command *c, size_t which)
-{
-    bool is_printf = strcmp(setters[which].name, "printf") == 0;
-    bool is_test = strcmp(setters[which].name, "test") == 0 || *setters[which].name == '[';
-    bool is_wait = strcmp(setters[which].name, "wait") == 0;
-    bool names = !is_test && (!is_wait || has_option(c, 'p'));
-    if (is_printf && (c->n_words < 2 || strncmp(c->words[1].text, "-v", 2) != 0))
-        return;
-    if (!is_test || c->n_words > 2)
-        b->arithmetic = true;
-    for (size_t i = 1; i < c->n_words && names; i++) {
-        const struct shell_word *w = &c->words[i];
-        if (w->unknown && w->splits)
-            shell_mark(c, "sets variables of names that are not known", SHELL_NOT_NAMED);
-        else if (w->text[0] != '-')
-            look_at_assignment(
-                c, w->text, strchr(w->text, '=') && (setters[which].exports || has_option(c, 'x')));
-    }
+    /* Not keyword, which takes NAME=VALUE behind a program's name into its environment, and not
+     * allexport, which gives programs every variable. */
+    static const char plain[] =
+        "braceexpand emacs errexit errtrace functrace hashall histexpand history ignoreeof "
+        "interactive-comments monitor noclobber noexec noglob nolog notify nounset onecmd physical "
+        "pipefail posix privileged verbose vi xtrace";
+    return shell_in_list(plain, name, strlen(name));
 }
 
 void shell_look_at_env(struct shell_build *b, size_t index)
 {
     struct shell_command *c = &b->out->commands[index];
     for (size_t i = 0; i < c->n_assigns; i++)
-        look_at_assignment(c, c->assigns[i].text, c->n_words > 0);
-    for (size_t i = 0; c->n_words && i < ELEMENTS(setters); i++)
-        if (strcmp(c->words[0].text, setters[i].name) == 0)
-            look_at_setter(b, c, i);
+        shell_look_at_name(c, c->assigns[i].text, c->n_words > 0);
+    /* "test -v 'a[$(id)]'" */
+    if (c->n_words > 2 && shell_in_list("test [", c->words[0].text, strlen(c->words[0].text)))
+        b->arithmetic = true;
 }

@@ -96,6 +96,7 @@ bool shell_parse_list(struct shell_reader *r, enum shell_stop stop);
 /* run.c, program.c, env.c: by index, because the list may move. */
 void shell_look_through(struct shell_build *b, size_t index);
 bool shell_knows_program(const char *name); /* by a row, or otherwise */
+bool shell_is_foreign(const char *name);    /* ... not even without its version */
 void shell_look_at_program(struct shell_build *b, size_t index);
 void shell_look_at_env(struct shell_build *b, size_t index);
 /* walk.c: the words from `first` on by the row of that name, if there is one; the file that
@@ -109,9 +110,14 @@ void shell_add_file(struct shell_build *b, size_t index, const struct shell_prog
  * or the value of an option. */
 void shell_look_at_code(struct shell_command *c, const struct shell_item *item);
 bool shell_look_at_module(struct shell_build *b, size_t index, const struct shell_item *item);
-void shell_look_at_value(struct shell_command *c, const struct shell_item *item);
+void shell_look_at_value(struct shell_build *b, size_t index, const struct shell_program *p,
+                         const struct shell_item *item);
 /* False: it is not known which directory that is. */
 bool shell_enter(struct shell_build *b, const char *to);
 bool shell_env_changes_meaning(const char *name, size_t len, bool for_others);
+/* NAME, NAME=VALUE, NAME+=VALUE or NAME[i]=VALUE is set, for other programs or in the shell. */
+void shell_look_at_name(struct shell_command *c, const char *text, bool for_others);
+/* Is that a mode of the shell ("set -o errexit") in which commands mean what they mean without? */
+bool shell_is_plain_mode(const char *name);
 /* A name without its version: "python3.11" is "python". Into out, at most size. */
 void shell_plain_name(const char *name, char *out, size_t size);

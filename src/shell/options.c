@@ -13,16 +13,22 @@
 #include "shell/internal.h"
 
 const struct shell_table *const shell_tables[] = {
-    &shell_table_basic,   &shell_table_text,
-    &shell_table_git,     &shell_table_build,
-    &shell_table_compile, &shell_table_package,
-    &shell_table_code,    &shell_table_wrap,
-    &shell_table_other,   NULL,
+    &shell_table_basic,
+    &shell_table_builtin,
+    &shell_table_text,
+    &shell_table_git,
+    &shell_table_build,
+    &shell_table_compile,
+    &shell_table_package,
+    &shell_table_code,
+    &shell_table_wrap,
+    &shell_table_other,
+    NULL,
 };
 
 /* All names in order, because a line may ask for hundreds of them. Made once, by whichever thread
  * reads a line first. */
-#define NAMES_MAX 2048
+#define NAMES_MAX 4096
 static struct name {
     const char *text;
     size_t len;
@@ -71,7 +77,7 @@ const char *shell_option_parse(const char *p, struct shell_option *ret)
         return NULL;
     const char *end = p + strcspn(p, " ");
     *ret = (struct shell_option){.name = p, .len = (size_t)(end - p)};
-    if (ret->len > 2 && strchr("!&$%~<>/.", end[-1])) {
+    if (ret->len > 2 && strchr("!&$%~<>/.|@^=", end[-1])) {
         ret->meaning = end[-1];
         ret->len--;
     }
@@ -87,7 +93,7 @@ const char *shell_option_parse(const char *p, struct shell_option *ret)
 /* Of two options that a word may be, the one that does more. */
 static int meaning_severity(char meaning)
 {
-    const char *order = ". /<>$%&~!", *found = meaning ? strchr(order, meaning) : order + 1;
+    const char *order = ". ^/<>=@|$%&~!", *found = meaning ? strchr(order, meaning) : order + 1;
     return found ? (int)(found - order) : 0;
 }
 
@@ -297,6 +303,7 @@ static bool is_open(const struct shell_word *word)
 static void next_operand(struct shell_walk *w, struct shell_item *item)
 {
     item->kind = ITEM_OPERAND;
+    item->nth = ++w->operands;
     item->value = w->c->words[item->word].text;
     item->value_word = item->word;
     if (w->p->flags & (PROGRAM_RUNS | PROGRAM_SUBS | PROGRAM_SCRIPT | PROGRAM_FIRST))
@@ -319,8 +326,10 @@ bool shell_walk_next(struct shell_walk *w, struct shell_item *ret)
         next_operand(w, ret);
     } else if (is_open(word)) {
         ret->kind = ITEM_HOLE;
+        ret->nth = ++w->operands;
     } else if (!word->unknown && strcmp(t, "--") == 0) {
         w->ended = true;
+        w->dashes = ret->word;
         return shell_walk_next(w, ret);
     } else if (w->p->flags & PROGRAM_PREFIX) {
         next_prefix(w, ret, t);

@@ -13,6 +13,10 @@
  *     ~   the value is a line for a shell
  *     $   the value is code in the program's own language        %   ... is a module to run
  *     <   names a file to read    >   names a file to write      /   changes the directory
+ *     |   writes outside of the working directory, and does not say where
+ *     @   the value is the name of a variable that is set; without a value, another name for one
+ *     ^   variables that operands set are set for other programs, too
+ *     =   the value is a word for the programs that the row passes words on to
  *     .   only shows something: nothing else is done
  *
  * An option that is not in the row is not known, and neither is then what the command does. A
@@ -33,11 +37,16 @@ enum {
     PROGRAM_PREFIX = 1 << 8,  /* the same, with values glued to them, as compilers have it */
     PROGRAM_OPAQUE = 1 << 9,  /* can run others whatever its options are */
     PROGRAM_WRITES = 1 << 10, /* a file that an option has it write is covered by leave to run it */
-    PROGRAM_NEGATES = 1 << 11, /* each --word has a --no-word */
-    PROGRAM_CODE = 1 << 12,    /* the first operand is code, unless an option brought some */
-    PROGRAM_BUNDLE = 1 << 13,  /* the first word is a bundle of letters without its dash */
-    PROGRAM_TARGETS = 1 << 14, /* operands choose what is run: targets, scripts */
-    PROGRAM_SECOND = 1 << 15,  /* a second operand is a file to write */
+    PROGRAM_NEGATES = 1 << 11,  /* each --word has a --no-word */
+    PROGRAM_CODE = 1 << 12,     /* the first operand is code, unless an option brought some */
+    PROGRAM_BUNDLE = 1 << 13,   /* the first word is a bundle of letters without its dash */
+    PROGRAM_TARGETS = 1 << 14,  /* operands choose what is run: targets, scripts */
+    PROGRAM_SECOND = 1 << 15,   /* a second operand is a file to write */
+    PROGRAM_SETS = 1 << 16,     /* operands are names of variables that are set, or NAME=VALUE */
+    PROGRAM_EXPORTS = 1 << 17,  /* ... for other programs, too */
+    PROGRAM_INSTALLS = 1 << 18, /* writes outside of the working directory */
+    PROGRAM_FILES = 1 << 19,    /* a word "@FILE" stands for the words in that file */
+    PROGRAM_INERT = 1 << 20,    /* never runs any of its words, whatever its options are */
 };
 
 struct shell_program {
@@ -45,6 +54,7 @@ struct shell_program {
     unsigned flags;
     size_t operands;
     const char *options;
+    const char *passes; /* names of rows: what it starts gets the words behind "--" */
 };
 
 struct shell_option {
@@ -59,9 +69,9 @@ struct shell_table {
     const struct shell_program *rows;
     size_t n;
 };
-extern const struct shell_table shell_table_basic, shell_table_text, shell_table_git,
-    shell_table_build, shell_table_compile, shell_table_package, shell_table_code, shell_table_wrap,
-    shell_table_other;
+extern const struct shell_table shell_table_basic, shell_table_builtin, shell_table_text,
+    shell_table_git, shell_table_build, shell_table_compile, shell_table_package, shell_table_code,
+    shell_table_wrap, shell_table_other;
 extern const struct shell_table *const shell_tables[]; /* ends with NULL */
 
 /* The row of that name; NULL if there is none. */
@@ -79,6 +89,7 @@ enum shell_item_kind {
 struct shell_item {
     enum shell_item_kind kind;
     size_t word;       /* where it is */
+    size_t nth;        /* of the operands, from 1, if it is or may be one */
     size_t value_word; /* where its value is */
     const char *value; /* of an option, or the operand; NULL if there is none */
     char letter;       /* of a short option */
@@ -91,8 +102,10 @@ struct shell_walk {
     size_t next;        /* word */
     const char *bundle; /* what is left of a bundle of letters; NULL: not in one */
     size_t bundle_word;
-    bool old;   /* ... which started without a dash */
-    bool ended; /* only operands follow */
+    bool old;      /* ... which started without a dash */
+    bool ended;    /* only operands follow */
+    size_t dashes; /* the word "--"; 0 if there was none */
+    size_t operands;
 };
 
 /* From the word `first` on. False: there is nothing more. */

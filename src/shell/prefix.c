@@ -29,7 +29,6 @@ static bool may_be_command(const char *text)
 
 static const char *look_at_command(const struct shell_command *c, size_t n)
 {
-    char plain[64];
     if (c->opaque)
         return c->opaque;
     if (c->transparent)
@@ -39,8 +38,7 @@ static const char *look_at_command(const struct shell_command *c, size_t n)
     for (size_t i = 0; i < c->n_redirects; i++)
         if (c->redirects[i].write && !c->redirects[i].inside)
             return "an option has it write a file";
-    shell_plain_name(c->name, plain, sizeof(plain));
-    if (shell_knows_program(c->name) || shell_knows_program(plain))
+    if (c->kind == SHELL_NAME_KNOWN && !shell_is_foreign(c->name))
         return NULL;
     /* Of a program that is in no table it is not known whether it runs its arguments. */
     for (size_t i = 1; i < c->n_words; i++)

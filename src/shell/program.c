@@ -2,6 +2,7 @@
 /* What a row of options cannot say of a program: whether code in its own language (awk, sed) does
  * more than print, which modules and variables run something. */
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -201,8 +202,137 @@ static bool meson_option_runs(const char *text, size_t len, const char *value)
     return !is_plain_value(value) || ends_with(text, len, "path") || ends_with(text, len, "file");
 }
 
-void shell_look_at_value(struct shell_command *c, const struct shell_item *item)
+/* --- targets that install */
+
+/* Where make has been given places for what it installs, these are what is written. False: there is
+ * none, or one is empty. Only operands count: "-W DESTDIR=x" is no place. */
+static bool add_install_places(struct shell_build *b, size_t index, const struct shell_program *p,
+                               const char *names)
 {
+    struct shell_walk w = shell_walk_start(&b->out->commands[index], p, 1);
+    struct shell_item item;
+    bool found = false;
+    while (shell_walk_next(&w, &item)) {
+        size_t len = item.kind == ITEM_OPERAND ? strcspn(item.value, "=") : 0;
+        if (!len || !item.value[len] || !shell_in_list(names, item.value, len))
+            continue;
+        struct shell_item place = {
+            .kind = ITEM_OPTION, .value = item.value + len + 1, .meaning = '>'};
+        if (!*place.value)
+            return false;
+        shell_add_file(b, index, p, &place);
+        found = true;
+    }
+    return found;
+}
+
+/* "install", or what may become it. */
+static bool is_install_target(const char *text)
+{
+    const char holes[] = {SHELL_ANY, SHELL_GLOB, SHELL_ONE, 0};
+    size_t n = strcspn(text, holes);
+    bool open = text[n] && (strncmp("install", text, n) == 0 || strncmp("uninstall", text, n) == 0);
+    return !strchr(text, '=') && (open || strstr(text, "install"));
+}
+
+static void look_at_target(struct shell_build *b, size_t index, const struct shell_program *p,
+                           const struct shell_item *item)
+{
+    struct shell_command *c = &b->out->commands[index];
+    if (!is_install_target(item->value))
+        return;
+    bool make = shell_in_list("make gmake", c->name, strlen(c->name));
+    if (!make || !(add_install_places(b, index, p, "DESTDIR") ||
+                   add_install_places(b, index, p, "PREFIX prefix")))
+        shell_mark(c, "installs files, and where is not known", item->word);
+}
+
+/* --- modes of chmod */
+
+#define MODE_READ  4
+#define MODE_ENTER 1
+
+/* What of read and execute a symbolic mode leaves the owner, who has both before it. -1: no mode.
+ * What is copied from the group or from others is not known, and counts as nothing. */
+static int mode_of_owner(const char *s)
+{
+    static const char bits[] = "xwr";
+    int mode = 7;
+    if (*s && strspn(s, "01234567") == strlen(s))
+        return (int)(strtoul(s, NULL, 8) >> 6) & 7;
+    for (;;) {
+        size_t who = strspn(s, "ugoa");
+        bool owner = !who || strcspn(s, "ua") < who;
+        s += who;
+        if (!*s || !strchr("+-=", *s))
+            return -1;
+        while (*s && strchr("+-=", *s)) {
+            char how = *s++;
+            int named = 0;
+            for (; *s && strchr("rwxXstugo", *s); s++) {
+                const char *bit = strchr(bits, *s == 'X' ? 'x' : *s);
+                named |= bit ? 1 << (bit - bits) : *s == 'u' ? mode : 0;
+            }
+            if (owner)
+                mode = how == '+' ? mode | named : how == '-' ? mode & ~named : named;
+        }
+        if (*s != ',')
+            return *s ? -1 : mode;
+        s++;
+    }
+}
+
+static bool names_directory(const struct shell_command *c)
+{
+    for (size_t i = 1; i < c->n_words; i++) {
+        const char *t = c->words[i].text;
+        size_t n = strlen(t);
+        if (n && (t[n - 1] == '/' || (t[n - 1] == '.' && (n == 1 || strchr("/.", t[n - 2])))))
+            return true;
+    }
+    return false;
+}
+
+/* The owner of a directory must be able to read and to enter it. Whether an operand is one is not
+ * known, unless it is written so; files that cannot be entered are the usual thing. */
+static void look_at_mode(struct shell_command *c, const char *mode, size_t word)
+{
+    int left = mode_of_owner(mode);
+    if (left >= 0 && (!(left & MODE_READ) || (!(left & MODE_ENTER) && names_directory(c))))
+        shell_mark(c, "its owner cannot get at what it is about any more", word);
+}
+
+static void look_at_chmod(struct shell_command *c, const struct shell_item *item)
+{
+    bool unknown = item->nth == 1 && c->words[item->word].unknown;
+    if (unknown || (item->kind == ITEM_OPTION && !item->letter && item->value)) /* --reference */
+        shell_mark(c, "its mode is not known", item->word);
+    if (item->kind == ITEM_OPTION && item->letter) { /* "-r" is a mode */
+        char mode[3] = {'-', item->letter, 0};
+        look_at_mode(c, mode, item->word);
+    } else if (item->nth == 1) {
+        look_at_mode(c, c->words[item->word].text, item->word);
+    }
+}
+
+/* --- all of them */
+
+static bool is_row(const struct shell_program *p, const char *name)
+{
+    return p == shell_find_program(name);
+}
+
+void shell_look_at_value(struct shell_build *b, size_t index, const struct shell_program *p,
+                         const struct shell_item *item)
+{
+    struct shell_command *c = &b->out->commands[index];
+    bool make = is_row(p, "make");
+    if (item->kind == ITEM_OPERAND && (make || is_row(p, "ninja") || is_row(p, "meson.compile")))
+        look_at_target(b, index, p, item);
+    if (is_row(p, "chmod"))
+        look_at_chmod(c, item);
+    if (is_row(p, "set") && item->letter == 'o' && item->value && !shell_is_plain_mode(item->value))
+        shell_mark(c, "a mode that may change what commands mean", item->value_word);
     if (item->kind == ITEM_OPERAND && strcmp(c->name, "git") == 0) {
         /* "ext::sh -c x" and "name::address" start a helper of that name. */
         size_t n = 0;
@@ -211,7 +341,6 @@ void shell_look_at_value(struct shell_command *c, const struct shell_item *item)
         if (n && strncmp(item->value + n, "::", 2) == 0)
             shell_mark(c, "a remote that is a program", item->word);
     }
-    bool make = shell_in_list("make gmake", c->name, strlen(c->name));
     bool defines = item->letter == 'D' && shell_in_list("cmake meson", c->name, strlen(c->name));
     if (!item->value || !(make ? item->kind == ITEM_OPERAND : defines))
         return;
@@ -241,6 +370,14 @@ static bool is_loader(const char *plain)
            ends_with(plain, strlen(plain), ".so");
 }
 
+bool shell_is_foreign(const char *name)
+{
+    char plain[64];
+    shell_plain_name(name, plain, sizeof(plain));
+    return !is_loader(plain) && !shell_knows_program(name) &&
+           !shell_knows_program(compiler_of(plain));
+}
+
 void shell_look_at_program(struct shell_build *b, size_t index)
 {
     struct shell_command *c = &b->out->commands[index];
@@ -252,7 +389,10 @@ void shell_look_at_program(struct shell_build *b, size_t index)
     _cleanup_free_ char *copy = xstrdup(name); /* the list may move */
     if (strcmp(copy, "find") == 0)
         return; /* its expression has commands in the middle */
-    if (shell_find_program(copy)) {
+    const struct shell_program *row = shell_find_program(copy);
+    if (row && (row->flags & PROGRAM_INERT))
+        return;
+    if (row) {
         shell_walk_row(b, index, copy, 1);
     } else {
         for (size_t i = 1; i < c->n_words; i++)

@@ -89,8 +89,30 @@ static bool is_input(const char *word)
            strncmp(word, "/dev/fd/", 8) == 0 || strncmp(word, "/proc/self/fd/", 14) == 0;
 }
 
+/* A bundle of letters, of which -o and -O have the next words as values. Returns how many. */
+static size_t look_at_shell_letters(struct shell_command *c, size_t word)
+{
+    const char *t = c->words[word].text;
+    size_t values = 0;
+    for (const char *p = t + 1; *p; p++) {
+        if (*p == 'o') {
+            const struct shell_word *mode =
+                word + ++values < c->n_words ? &c->words[word + values] : NULL;
+            if (*t == '-' && mode && (mode->unknown || !shell_is_plain_mode(mode->text)))
+                shell_mark(c, "a mode that may change what commands mean", word + values);
+        } else if (*p == 'O') {
+            shell_mark(c, "a mode that may change what commands mean", word + ++values);
+        } else if (*t == '-' && !strchr("bcefhilmnprstuvxBCDEHPT", *p)) {
+            shell_mark(c, "an option that is not known", word); /* -k and -a among them */
+        }
+    }
+    return values;
+}
+
 static void look_through_shell(struct shell_build *b, size_t index)
 {
+    static const char plain[] =
+        "--login --noediting --noprofile --norc --posix --restricted --verbose";
     struct shell_command *c = &b->out->commands[index];
     bool string = false, input = false;
     size_t i = 1;
@@ -112,11 +134,14 @@ static void look_through_shell(struct shell_build *b, size_t index)
             shell_mark(c, "reads a file of commands", i);
             i += !strchr(t, '=');
         }
-        if (t[1] == '-')
+        if (t[1] == '-') {
+            if (!shell_in_list(plain, t, strlen(t)))
+                shell_mark(c, "an option that is not known", i);
             continue;
+        }
         string |= strchr(t, 'c') != NULL;
         input |= strchr(t, 's') != NULL;
-        i += strchr(t, 'o') || strchr(t, 'O'); /* has a value */
+        i += look_at_shell_letters(c, i);
     }
     if (string)
         shell_reads_word(b, index, i);

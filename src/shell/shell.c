@@ -297,6 +297,7 @@ static void settle_commands(struct shell_build *b)
         c->kind = SHELL_NAME_UNKNOWN;
         if (c->n_words)
             classify_name(c);
+        c->foreign = c->kind == SHELL_NAME_KNOWN && shell_is_foreign(c->name);
         c->moved |= b->moves || (s->directories && b->loops);
         if (c->n_words && is_defined(b, c->words[0].text)) {
             c->kind = SHELL_NAME_UNKNOWN;

@@ -58,6 +58,7 @@ struct shell_command {
     size_t chosen;    /* the word that chooses what it does, as a subcommand; 0 if there is none */
     bool more;        /* more arguments come at run time */
     bool transparent; /* only runs others of this list */
+    bool foreign;     /* in no table: it may run its arguments */
     bool moved;       /* relative names are relative to a directory that is not known */
     struct shell_redirect *redirects;
     size_t n_redirects;

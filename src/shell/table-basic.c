@@ -92,13 +92,13 @@ static const struct shell_program rows[] = {
      "--preserve-root --silent --quiet --verbose --recursive --reference:<"},
     {"tee", WRITES, 0, "-aip --append --ignore-interrupts --output-error?"},
     {"patch", WRITES, 0,
-     "-bcEfflNnRsTtuvZ -BDFgpVYz: -d:/ -i:< -o:> -r:> -e! --ed! --strip: --fuzz: "
+     "-bcEfflNnRsTtuvZ -BDFpVYz: -d:/ -i:< -o:> -r:> -e! -g:! --ed! --strip: --fuzz: "
      "--ignore-whitespace "
      "--context --normal --unified --forward --reverse --input:< --output:> --reject-file:> "
      "--ifdef: "
      "--merge? --remove-empty-files --set-utc --set-time --quoting-style: --backup "
      "--backup-if-mismatch --no-backup-if-mismatch --version-control: --prefix: "
-     "--basename-prefix: --suffix: --get: --batch --force --silent --quiet --verbose --dry-run "
+     "--basename-prefix: --suffix: --get:! --batch --force --silent --quiet --verbose --dry-run "
      "--posix --directory:/ --reject-format: --binary --read-only:"},
     {"tar bsdtar gtar", WRITES | PROGRAM_BUNDLE, 0,
      "-AaBcdGhijJklmMnoOpPrRsStuUvwWxzZ -bgHKLNV: -C:/ -f:> -I:! -F:! -T:< -X:< "
@@ -132,7 +132,7 @@ static const struct shell_program rows[] = {
      "--verbatim-files-from --verbose --verify --volno-file:> --warning: --wildcards "
      "--wildcards-match-slash --xattrs --xattrs-exclude: --xattrs-include: --xform: --xz --zstd"},
     {"zip", WRITES, 0,
-     "-0123456789ABcdDeFfghjJklLmnopqrRsSuvVwWxXyz@ -bitP: -T! --unzip-command:! --recurse-paths "
+     "-@0123456789ABcdDeFfghjJklLmnopqrRsSuvVwWxXyz -bitP: -T! --unzip-command:! --recurse-paths "
      "--exclude: --include: --quiet --verbose --test!"},
     {"unzip", WRITES, 0, "-aAbBcCfjJKlLnopqtTuUvVWXzZ -P: -d:> -x:"},
     {"gzip gunzip zcat", WRITES, 0,

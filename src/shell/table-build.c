@@ -22,11 +22,12 @@ static const struct shell_program rows[] = {
     {"ninja ninja-build samu", WRITES | PROGRAM_TARGETS, 0,
      "-nv -C:/ -f:< -dkljw: -t:! --quiet --verbose"},
     {"cmake", WRITES, 0,
-     "-HN -L? -S: -B:> -D: -U: -C:! -G: -T:! -A: -W: -P:! -E! --build: --install: --preset: "
-     "--toolchain:! --fresh --config: --target: -t: -j? --parallel? --clean-first --verbose -v "
+     "-HN -L? -S: -B:> -D: -U: -C:! -G: -T:! -A: -W: -P:! -E! --build: --install:| --preset: "
+     "--toolchain:! --fresh --config: --target:= -t:= -j? --parallel? --clean-first --verbose -v "
      "--prefix:> --component: --strip --graphviz:> --log-level: --trace --trace-expand "
      "--debug-output --warn-uninitialized --no-warn-unused-cli --list-presets? --workflow --open:! "
-     "--find-package! --install-prefix:> --log-context --debug-find"},
+     "--find-package! --install-prefix:> --log-context --debug-find",
+     "make ninja"},
     {"ctest", WRITES, 0,
      "-VQNF -j? -RELI: -C: -D:! -S:! -T:! -M:! --verbose --extra-verbose --output-on-failure "
      "--parallel? --tests-regex: --exclude-regex: --label-regex: --label-exclude: --build-config: "
@@ -43,17 +44,28 @@ static const struct shell_program rows[] = {
      "--bindir: --sysconfdir: --datadir: --includedir: --localstatedir: --targets --tests "
      "--benchmarks --buildoptions --buildsystem-files --dependencies --installed --projectinfo "
      "--all -a -i --indent --no-pager --pkgconfig.relocatable"},
-    {"meson.compile meson.install meson.dist meson.subprojects", WRITES, 0,
+    {"meson.compile meson.dist", WRITES, 0,
      "-v -lj: -C:/ --clean --jobs: --load-average: --verbose --ninja-args:! --vs-args:! "
      "--xcode-args:! --no-rebuild --only-changed --quiet --destdir:> --dry-run --skip-subprojects? "
      "--tags: --strip --allow-dirty --formats: --include-subprojects --no-tests"},
+    {"meson.install", WRITES | PROGRAM_INSTALLS, 0,
+     "-n -C:/ --no-rebuild --only-changed --quiet --destdir:> --dry-run --skip-subprojects? --tags: "
+     "--strip"},
+    {"meson.subprojects", SUBS, 0, ""},
+    {"meson.subprojects.update meson.subprojects.checkout meson.subprojects.download "
+     "meson.subprojects.packagefiles meson.subprojects.purge",
+     WRITES, 0,
+     "-b --sourcedir:/ --types: --num-processes: --allow-insecure --rebase --reset --include-cache "
+     "--confirm --apply --save"},
+    {"meson.subprojects.foreach", PROGRAM_RUNS | PROGRAM_SELF, 0,
+     "--sourcedir:/ --types: --num-processes: --allow-insecure"},
     {"meson.test", WRITES, 0,
      "-qv -C:/ -t: -j: --maxfail: --repeat: --no-rebuild --gdb! --gdb-path:! -i --interactive "
      "--list --wrapper:! --wrap:! --suite: --no-suite: --no-stdsplit --print-errorlogs --benchmark "
      "--logbase: --num-processes: --verbose --quiet --timeout-multiplier: --setup:! "
      "--test-args:! --max-lines: --slice:"},
     {"meson.devenv", PROGRAM_RUNS | PROGRAM_NAMED, 0, "-C:/ -w: --workdir:/ --dump?"},
-    {"pytest py.test", WRITES, 0,
+    {"pytest py.test", WRITES | PROGRAM_FILES, 0,
      "-qvlxshV0123456789 -kmnW: -r? -c:! -p:! -o:! --co --collect-only --tb: --lf --last-failed "
      "--ff "
      "--failed-first --nf --new-first --sw --stepwise --maxfail: --exitfirst --verbose --quiet "
@@ -85,7 +97,7 @@ static const struct shell_program rows[] = {
      "--no-preview --target-version: --line-length: --exclude: --show-fixes --show-files "
      "--show-settings --statistics --exit-zero --exit-non-zero-on-fix --config:! --isolated "
      "--force-exclude --respect-gitignore --stdin-filename: --range: --add-noqa --all --quiet"},
-    {"black isort flake8 pylint mypy pyright", WRITES, 0,
+    {"black isort flake8 pylint mypy pyright", WRITES | PROGRAM_FILES, 0,
      "-qvxSs -lpmjt: --check --diff --color --line-length: --target-version: "
      "--skip-string-normalization "
      "--quiet --verbose --profile: --max-line-length: --select: --ignore: --extend-ignore: "
@@ -110,7 +122,7 @@ static const struct shell_program rows[] = {
      "--single-quote --jsx-single-quote --quote-props: --trailing-comma: --bracket-same-line "
      "--arrow-parens: --print-width: --prose-wrap: --end-of-line: --no-error-on-unmatched-pattern "
      "--no-color --color --ignore-unknown --no-bracket-spacing --object-wrap:"},
-    {"tsc", WRITES | PROGRAM_SINGLE, 0,
+    {"tsc", WRITES | PROGRAM_SINGLE | PROGRAM_FILES, 0,
      "-p: -project: -b -build -w -watch -v. -h. -noEmit -noEmitOnError -pretty -strict "
      "-skipLibCheck -target: -t: -module: -m: -moduleResolution: -outDir:> -outFile:> -rootDir: "
      "-declaration -d -sourceMap -incremental -tsBuildInfoFile:> -lib: -jsx: -allowJs -checkJs "
@@ -120,7 +132,8 @@ static const struct shell_program rows[] = {
      "-emitDeclarationOnly -declarationDir:> -noUnusedLocals -noUnusedParameters "
      "-preserveWatchOutput -generateTrace:> -forceConsistentCasingInFileNames -locale:"},
     {"jest vitest mocha ava nyc c8 tox nox", PROGRAM_OPAQUE, 0, ""},
-    {"gradle gradlew mvn ant bazel buck sbt rake invoke just task scons waf", PROGRAM_OPAQUE, 0,
-     ""},
+    {"gradle gradlew mvn ant bazel buck sbt rake invoke just task scons waf "
+     "dotnet msbuild xcodebuild xbuild nant pants buck2 bazelisk earthly dagger",
+     PROGRAM_OPAQUE, 0, ""},
 };
 const struct shell_table shell_table_build = {rows, ELEMENTS(rows)};

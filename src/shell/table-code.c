@@ -44,8 +44,10 @@ static const struct shell_program rows[] = {
      0,
      "-dgyDE -t: --timeout: --bail? --only --todo --coverage --rerun-each: --test-name-pattern: "
      "--watch --frozen-lockfile --production --no-save --dev --exact --global"},
-    {"bun.run bun.build", 0, 0,
-     "-r:! --preload:! --watch --hot --silent --if-present --bun --shell:!"},
+    {"bun.run", PROGRAM_RUNS | PROGRAM_NAMED, 0,
+     "-r:! -b --preload:! --watch --hot --silent --if-present --bun --shell:! --filter:"},
+    {"bun.build", PROGRAM_WRITES, 0,
+     "--outdir:> --outfile:> --target: --minify --sourcemap? --watch --splitting --format:"},
     {"php", SCRIPT, 0,
      "-Cnql -v. -i. -m. -r:! -B:! -R:! -E:! -F:! -S:! -a! -c:! -d:! -z:! -f:! -t: --run:! "
      "--process-code:! --process-begin:! --process-end:! --process-file:! --define:! "

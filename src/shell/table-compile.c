@@ -21,7 +21,8 @@
     "--ignore-rust-version --unit-graph --build-plan"
 
 static const struct shell_program rows[] = {
-    {"gcc g++ cc c++ clang clang++ gfortran gnat gdc tcc musl-gcc cpp", PROGRAM_PREFIX | WRITES, 0,
+    {"gcc g++ cc c++ clang clang++ gfortran gnat gdc tcc musl-gcc cpp",
+     PROGRAM_PREFIX | PROGRAM_FILES | WRITES, 0,
      "@*! -### -C -CC -E -H -L: -M -MD -MF:> -MG -MM -MMD -MP -MQ: -MT: -O* -P -S -D: -I: -U: -W* "
      "-Wa,*! -Wl,*! -Wp,*! -Wl,-rpath,* -Wl,-rpath=* -Wl,--as-needed -Wl,--no-as-needed "
      "-Wl,--gc-sections -Wl,--no-undefined -Wl,-z,* -Wl,-O* -Wl,--start-group -Wl,--end-group "
@@ -49,7 +50,7 @@ static const struct shell_program rows[] = {
      "-specs*! --specs*! -wrapper:! -B:! -Xclang:! -Xlinker:! -Xpreprocessor:! -Xassembler:! -T:< "
      "--config*! -iplugindir*! -load:! -ccc*! --gcc-toolchain*! -no-canonical-prefixes -z: "
      "-fintegrated-as -coverage --coverage --verbose -Rpass* -fopt-info* -Oz"},
-    {"rustc", PROGRAM_WRITES, 0,
+    {"rustc", WRITES | PROGRAM_FILES, 0,
      "-gOvV -lL: -o:> -CZ:! --cfg: --check-cfg: --crate-type: --crate-name: --edition: --emit: "
      "--print: --out-dir:> "
      "--explain: --test --target: --warn: --allow: --deny: --forbid: --cap-lints: --extern: "
@@ -60,12 +61,16 @@ static const struct shell_program rows[] = {
      "-vq -V. -C:/ -Z:! --verbose --quiet --color: --frozen --locked --offline --config:! --list. "
      "--explain:"},
     {"cargo.build cargo.b cargo.check cargo.c cargo.test cargo.t cargo.bench cargo.run cargo.r "
-     "cargo.doc cargo.clippy cargo.rustc cargo.fix",
-     WRITES, 0,
-     CARGO " --open! --no-deps --document-private-items --fix --allow-dirty --allow-staged "
-           "--broken-code"},
+     "cargo.doc",
+     WRITES, 0, CARGO " --open! --no-deps --document-private-items"},
+    {"cargo.clippy cargo.rustc cargo.fix", WRITES, 0,
+     CARGO " --no-deps --fix --allow-dirty --allow-staged --broken-code", "rustc"},
     {"cargo.fmt", WRITES, 0,
-     "-qv -p: --all --check --package: --manifest-path: --message-format: --quiet --verbose"},
+     "-qv -p: --all --check --package: --manifest-path: --message-format: --quiet --verbose",
+     "rustfmt"},
+    {"rustfmt", WRITES | PROGRAM_FILES, 0,
+     "-lqv -hV. --check --edition: --style-edition: --emit: --backup --color: --files-with-diff "
+     "--quiet --verbose --print-config! --config:! --config-path:!"},
     {"cargo.tree cargo.metadata cargo.clean cargo.version cargo.update cargo.fetch cargo.search "
      "cargo.pkgid cargo.read-manifest cargo.locate-project cargo.add cargo.remove cargo.new "
      "cargo.init",
@@ -76,11 +81,15 @@ static const struct shell_program rows[] = {
      "--format-version: --no-deps --filter-platform: --precise: --aggressive --recursive --dry-run "
      "--limit: --dev --build --optional --rename: --vcs: --name: --edition: --git: --branch: "
      "--path:"},
-    {"cargo.install cargo.publish cargo.login cargo.yank cargo.owner cargo.uninstall", WRITES, 0,
+    {"cargo.install cargo.uninstall", WRITES | PROGRAM_INSTALLS, 0,
+     CARGO " --force --git: --branch: --tag: --rev: --path: --root:> --list --debug --version: "
+           "--registry: --index:"},
+    {"cargo.publish cargo.login cargo.yank cargo.owner", WRITES, 0,
      CARGO " --force --git: --branch: --tag: --rev: --path: --root:> --list --debug --token: "
            "--dry-run --allow-dirty --no-verify --version: --registry: --index:"},
     {"go", PROGRAM_SUBS, 0, "-C:/"},
-    {"go.build go.install go.list go.get", GO, 0,
+    {"go.install", GO | PROGRAM_INSTALLS, 0, GO_BUILD},
+    {"go.build go.list go.get", GO, 0,
      GO_BUILD " -o:> -f: -m -u -t -d -deps -e -export -find -test -versions -retracted -reuse:< "
               "-compiled -insecure"},
     {"go.run", GO | PROGRAM_SCRIPT, 0, GO_BUILD " -exec:!"},

@@ -55,10 +55,6 @@ static const struct shell_program rows[] = {
      "-46klnNuvzZUdhrtDC -iIOpPqsTVwXx: -e:! -c:! --exec:! --sh-exec:! --lua-exec:!"},
     {"nmap", PROGRAM_OPAQUE, 0, ""},
     {"tcpdump", 0, 0, "-ADeflLnNpqStuvxX -cBCiGWsyTFEm: -w:> -r:< -z:!"},
-    {"hash", 0, 0, "-rlt -d: -p:!"},
-    {"enable", PROGRAM_OPAQUE, 0, "-f:! -n! -d!"},
-    {"complete compgen bind", PROGRAM_OPAQUE, 0, ""},
-    {"mapfile readarray", 0, 0, "-t -dnOsuc: -C:!"},
     {"vi vim nvim view vimdiff rvim ex ed emacs nano pico joe micro kak helix hx gdb lldb dc m4 "
      "crontab "
      "at batch tmux screen zellij socat start-stop-daemon run-parts capsh gnuplot octave psql "
@@ -66,7 +62,7 @@ static const struct shell_program rows[] = {
      "mariadb sqlite sqlite3 mongo mongosh redis-cli ip docker docker-compose podman buildah "
      "nerdctl "
      "kubectl helm oc lxc-execute lxc incus machinectl systemctl vagrant ansible "
-     "ansible-playbook source . coproc shopt sg newgrp less more most pg "
+     "ansible-playbook source . coproc sg newgrp less more most pg "
      "logrotate update-alternatives debugfs mtools fzf peco dialog whiptail zenity xterm "
      "gnome-terminal konsole openvt jshell code subl rpmbuild debuild "
      "dpkg-buildpackage check-jsonschema pre-commit husky lefthook act circleci latexmk pdflatex "

@@ -6,16 +6,16 @@
 
 #define SUBS PROGRAM_SUBS
 
-#define NPM                                                                                        \
-    "-sdgqyDEOBPlaf -w: -C:/ --silent --quiet --loglevel: --verbose --global --save --save-dev "   \
-    "--save-exact --save-optional --save-peer --no-save --production --omit: --include: --only: "  \
-    "--workspace: --workspaces --if-present --ignore-scripts --no-audit --no-fund --audit "        \
-    "--fund --offline --prefer-offline --prefer-online --json --long --parseable --depth: --all "  \
-    "--force --legacy-peer-deps --strict-peer-deps --dry-run --package-lock-only "                 \
-    "--no-package-lock --tag: --access: --otp: --registry: --frozen-lockfile --recursive "         \
-    "--filter: --parallel --stream --no-color --color --immutable --yes --prefix:/ --cwd:/ "       \
-    "--dir:/ --script-shell:! --shell:! --node-options:! --userconfig:! --globalconfig:! "         \
-    "--init-module:! --git:! --editor:! --call:! --scripts-prepend-node-path: --exact --dev "      \
+#define NPM                                                                                          \
+    "-sdqyDEOBPlaf -g| -w: -C:/ --silent --quiet --loglevel: --verbose --global| --save --save-dev " \
+    "--save-exact --save-optional --save-peer --no-save --production --omit: --include: --only: "    \
+    "--workspace: --workspaces --if-present --ignore-scripts --no-audit --no-fund --audit "          \
+    "--fund --offline --prefer-offline --prefer-online --json --long --parseable --depth: --all "    \
+    "--force --legacy-peer-deps --strict-peer-deps --dry-run --package-lock-only "                   \
+    "--no-package-lock --tag: --access: --otp: --registry: --frozen-lockfile --recursive "           \
+    "--filter: --parallel --stream --no-color --color --immutable --yes --prefix:/ --cwd:/ "         \
+    "--dir:/ --script-shell:! --shell:! --node-options:! --userconfig:! --globalconfig:! "           \
+    "--init-module:! --git:! --editor:! --call:! --scripts-prepend-node-path: --exact --dev "        \
     "--audit-level: --shell-emulator --use-stderr --sequential --resume-from: --watch"
 #define PIP                                                                                        \
     "-qvyUIl -c:< -r:< -e: -i: -f: -t:> -d:> --quiet --verbose --yes --upgrade --user --pre "      \
@@ -38,9 +38,19 @@
 static const struct shell_program rows[] = {
     {"npm yarn pnpm", SUBS, 0, NPM " -v."},
     {"npm.test npm.t npm.tst npm.run npm.run-script npm.start npm.stop npm.restart npm.rum "
-     "yarn.run yarn.test yarn.start pnpm.run pnpm.test pnpm.start yarn.build yarn.lint pnpm.build "
+     "yarn.test yarn.start pnpm.run pnpm.test pnpm.start yarn.build yarn.lint pnpm.build "
      "pnpm.lint",
-     PROGRAM_TARGETS, 0, NPM},
+     PROGRAM_TARGETS, 0, NPM, "(script)"},
+    /* A script of a package, which may be any test runner, linter or bundler: what none of them
+     * takes for code, or for a file with code. Nothing is abbreviated or bundled. */
+    {"(script)", PROGRAM_SINGLE | PROGRAM_FILES, 0,
+     "-t: -u -v -q --fix --fix-dry-run --watch --watchAll --coverage --verbose --silent --quiet "
+     "--ci --bail --run --runInBand --maxWorkers: --testNamePattern: --testPathPattern: --grep: "
+     "--mode: --prod --production --passWithNoTests --updateSnapshot --update --json --color "
+     "--no-color --host: --port: --check --write --noEmit --timeout: --retries: --max-warnings: "
+     "--dry-run --minify --sourcemap --headed --forbidOnly --no-cache --list"},
+    {"yarn.run", PROGRAM_RUNS | PROGRAM_NAMED, 0,
+     "-BTv --inspect! --inspect-brk! --binaries-only --top-level --silent --verbose"},
     {"npm.install npm.i npm.add npm.ci npm.clean-install npm.uninstall npm.rm npm.remove "
      "npm.update "
      "npm.up npm.prune npm.dedupe npm.rebuild npm.link npm.publish npm.pack npm.version "
@@ -55,9 +65,11 @@ static const struct shell_program rows[] = {
      "yarn.config pnpm.config",
      PROGRAM_OPAQUE, 0, ""},
     {"pip pip3", SUBS, 0, PIP " -V. --isolated --python:!"},
-    {"pip.install pip.download pip.uninstall pip.list pip.show pip.freeze pip.check pip.wheel "
-     "pip.index pip.search pip.cache pip.hash pip.inspect pip.debug pip3.install pip3.download "
-     "pip3.uninstall pip3.list pip3.show pip3.freeze pip3.check pip3.wheel",
+    {"pip.install pip.uninstall pip3.install pip3.uninstall", PROGRAM_WRITES | PROGRAM_INSTALLS, 0,
+     PIP},
+    {"pip.download pip.list pip.show pip.freeze pip.check pip.wheel pip.index pip.search pip.cache "
+     "pip.hash pip.inspect pip.debug pip3.download pip3.list pip3.show pip3.freeze pip3.check "
+     "pip3.wheel",
      PROGRAM_WRITES, 0, PIP},
     {"uv", SUBS, 0,
      "-qvnV --quiet --verbose --no-cache --offline --directory:/ --project: --config-file:! "
@@ -69,7 +81,7 @@ static const struct shell_program rows[] = {
      PROGRAM_WRITES, 0,
      PIP
      " -p: -o:> --dev --no-dev --frozen --locked --all-extras --extra: --group: --only-group: "
-     "--package: --python: --system --inexact --no-install-project --check --seed --output-file:> "
+     "--package: --python: --system| --inexact --no-install-project --check --seed --output-file:> "
      "--universal --depth: --optional: --all-groups"},
     {"poetry.install poetry.add poetry.remove poetry.update poetry.lock poetry.build "
      "poetry.publish "
@@ -79,22 +91,22 @@ static const struct shell_program rows[] = {
      "-nqv -GE: --no-interaction --quiet --verbose --no-root --sync --with: --without: --only: "
      "--all-extras --extras: --group: --dev --dry-run --no-dev --lock --no-update"},
     {"apt apt-get aptitude apt-cache", SUBS, 0, APT},
-    {"apt.install apt.remove apt.purge apt.update apt.upgrade apt.full-upgrade apt.dist-upgrade "
-     "apt.autoremove apt.clean apt.autoclean apt.list apt.search apt.show apt.policy apt.depends "
-     "apt.rdepends apt.download apt.source apt.build-dep apt.madison apt.showpkg apt-get.install "
-     "apt-get.remove apt-get.purge apt-get.update apt-get.upgrade apt-get.full-upgrade "
-     "apt-get.dist-upgrade apt-get.autoremove apt-get.clean apt-get.autoclean apt-get.list "
-     "apt-get.search apt-get.show apt-get.policy apt-get.depends apt-get.rdepends apt-get.download "
-     "apt-get.source apt-get.build-dep apt-get.madison apt-get.showpkg aptitude.install "
-     "aptitude.remove aptitude.purge aptitude.update aptitude.upgrade aptitude.full-upgrade "
-     "aptitude.dist-upgrade aptitude.autoremove aptitude.clean aptitude.autoclean aptitude.list "
-     "aptitude.search aptitude.show aptitude.policy aptitude.depends aptitude.rdepends "
-     "aptitude.download aptitude.source aptitude.build-dep aptitude.madison aptitude.showpkg "
-     "apt-cache.install apt-cache.remove apt-cache.purge apt-cache.update apt-cache.upgrade "
-     "apt-cache.full-upgrade apt-cache.dist-upgrade apt-cache.autoremove apt-cache.clean "
-     "apt-cache.autoclean apt-cache.list apt-cache.search apt-cache.show apt-cache.policy "
-     "apt-cache.depends apt-cache.rdepends apt-cache.download apt-cache.source apt-cache.build-dep "
-     "apt-cache.madison apt-cache.showpkg",
+    {"apt.install apt.remove apt.purge apt.update apt.upgrade apt.full-upgrade "
+     "apt.dist-upgrade apt.autoremove apt.clean apt.autoclean apt.source apt.build-dep "
+     "apt-get.install apt-get.remove apt-get.purge apt-get.update apt-get.upgrade "
+     "apt-get.full-upgrade apt-get.dist-upgrade apt-get.autoremove apt-get.clean "
+     "apt-get.autoclean apt-get.source apt-get.build-dep aptitude.install aptitude.remove "
+     "aptitude.purge aptitude.update aptitude.upgrade aptitude.full-upgrade "
+     "aptitude.dist-upgrade aptitude.autoremove aptitude.clean aptitude.autoclean "
+     "aptitude.source aptitude.build-dep",
+     PROGRAM_INSTALLS, 0, APT},
+    {"apt.list apt.search apt.show apt.policy apt.depends apt.rdepends apt.download "
+     "apt.madison apt.showpkg apt-get.list apt-get.search apt-get.show apt-get.policy "
+     "apt-get.depends apt-get.rdepends apt-get.download apt-get.madison apt-get.showpkg "
+     "aptitude.list aptitude.search aptitude.show aptitude.policy aptitude.depends "
+     "aptitude.rdepends aptitude.download aptitude.madison aptitude.showpkg apt-cache.list "
+     "apt-cache.search apt-cache.show apt-cache.policy apt-cache.depends apt-cache.rdepends "
+     "apt-cache.download apt-cache.madison apt-cache.showpkg",
      0, 0, APT},
     {"dpkg", PROGRAM_OPAQUE, 0, ""},
     {"dpkg-query", 0, 0, "-lLWSsp -f: --list --listfiles --show --search --status --showformat:"},
@@ -104,9 +116,11 @@ static const struct shell_program rows[] = {
      "--rcfile:! "
      "--load:! --root: --dbpath:"},
     {"gem", SUBS, 0, ""},
-    {"gem.install gem.list gem.search gem.info gem.uninstall gem.update gem.outdated gem.push "
-     "gem.which",
-     PROGRAM_WRITES, 0,
+    {"gem.install gem.uninstall gem.update", PROGRAM_WRITES | PROGRAM_INSTALLS, 0,
+     "-NqaldrV -v: -i:> -n:> -s: -P: --no-document --user-install --version: --local --remote "
+     "--both "
+     "--source: --conservative --force --install-dir:> --bindir:> --quiet --all --pre"},
+    {"gem.list gem.search gem.info gem.outdated gem.push gem.which", PROGRAM_WRITES, 0,
      "-NqaldrV -v: -i:> -n:> -s: -P: --no-document --user-install --version: --local --remote "
      "--both "
      "--source: --conservative --force --install-dir:> --bindir:> --quiet --all --exact --pre"},

@@ -120,7 +120,7 @@ static const struct shell_program rows[] = {
      "-bcCdovx -ens: -L? -f:< -hV. --one-byte-octal --one-byte-char --canonical "
      "--two-bytes-decimal --two-bytes-octal --two-bytes-hex --color? --format: --format-file:< "
      "--length: --skip: --no-squeezing"},
-    {"strings", 0, 0,
+    {"strings", PROGRAM_FILES, 0,
      "-adfwo -ntTesU: -hvV. --all --data --print-file-name --bytes: --radix: "
      "--include-all-whitespace --target: --encoding: --unicode: --output-separator:"},
     {"xxd", PROGRAM_PREFIX | PROGRAM_SECOND, 0,

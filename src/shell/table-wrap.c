@@ -90,8 +90,11 @@ static const struct shell_program rows[] = {
     {"catatonit", PLAIN, 0, "-gP"},
     {"gosu su-exec setuidgid", SELF, 1, ""},
     {"proot", SELF, 0, "-0SqvRrbwk:! --rootfs:! --bind:! --cwd:/ --kill-on-exit -V. -h."},
-    {"chpst softlimit envuidgid", SELF, 0, "-uUb/endomtfcCr:! -vP012!"},
-    {"envdir pgrphack", SELF, 1, ""},
+    {"chpst softlimit", SELF, 0, "-uUb/endomtfcCr:! -vP012!"},
+    {"envdir envuidgid", SELF, 1, ""},
+    {"pgrphack ifne zrun gamemoderun prime-run mangohud lckdo", SELF, 0, "-n"},
+    {"systemd-cat", SELF, 0,
+     "-tp: -hV. --identifier: --priority: --stderr-priority: --level-prefix: --namespace:"},
     {"cgexec", SELF, 0, "-g: --sticky"},
     {"cpulimit", SELF, 0, "-lpe: -cibmvzfq --limit: --pid: --exe:"},
     {"faketime", SELF, 1, "-mf --exclude-monotonic --date-prog:!"},
@@ -114,12 +117,40 @@ static const struct shell_program rows[] = {
      "lerna nx turbo supervisord daemonize daemon xinit startx setlock s6-setuidgid s6-envdir "
      "s6-applyuidgid s6-softlimit with-contenv",
      PROGRAM_OPAQUE | SELF, 0, ""},
+    /* Those that have too many forms to say where the command starts. */
+    {"pee retry pm2 pm2-runtime pwsh powershell powershell.exe schroot lxc-attach lxc-start "
+     "lxc-unshare lxc-usernsexec flatpak-spawn apptainer singularity runc crun youki ctr "
+     "crictl rootlesskit pasta passt arch-chroot cow-shell pbuilder cowbuilder sbuild mock "
+     "pseudo run0 please pfexec ksu dzdo gksu kdesu lxqt-sudo calife super sudoedit userdbctl "
+     "sshpass autossh mosh rsh rexec pdsh clush dsh parallel-ssh pssh mussh salt fab cap knife "
+     "et asciinema termtosvg ttyrec scriptlive reptyr byobu nq tsp rush rust-parallel mpirun "
+     "mpiexec mpiexec.hydra orterun srun sbatch salloc qsub bsub torchrun accelerate deepspeed "
+     "horovodrun ray celery gunicorn uvicorn streamlit jupyter ipython3 papermill kernprof "
+     "py-spy memray scalene viztracer mprof austin pyinstrument ddtrace-run "
+     "opentelemetry-instrument newrelic-admin debugpy pudb watchmedo watchman-make "
+     "when-changed chokidar onchange npm-run-all npm-run-all2 run-s run-p wsrun zx forever "
+     "supervisor shadowenv sops berglas summon keychain scl rvm rvm-exec chruby-exec proto "
+     "pkgx tea aqua hermit sdk spack gotestsum richgo ginkgo cargo-watch bacon cross wasmtime "
+     "wasmer wasm-pack trunk appimage-run steam-run box64 box86 qemu-x86_64 qemu-i386 "
+     "qemu-aarch64 qemu-arm qemu-x86_64-static qemu-aarch64-static qemu-arm-static xdg-open "
+     "gio gtk-launch dex exo-open x-terminal-emulator alacritty kitty foot urxvt terminator "
+     "tilix wezterm xfce4-terminal lxterminal mate-terminal cage gamescope primusrun optirun "
+     "vglrun gtime multitime poop bpftrace sysdig stap trace-cmd operf vtune nsys ncu "
+     "compute-sanitizer cuda-gdb truss dtruss ktrace dtrace xcrun xctrace launchctl "
+     "systemd-socket-activate tcpserver tcpsvd udpsvd inetd xinetd stunnel supervise svscan "
+     "s6-svscan s6-supervise s6-log s6-setsid s6-ioconnect s6-sudo foreground background "
+     "backtick importas forx forstdin redirfd elgetopt emptyenv exportall multisubstitute "
+     "pipeline withstdinas justc-envdir with-lock-ex solo detach nosh svc cronolog anacron "
+     "crond cron incrond lockrun chrootuid uchroot unchroot heroku flyctl fly nomad gcloud "
+     "railway vercel netlify wrangler serverless sam envwarden dotenv-cli aws-okta aws-runas "
+     "saml2aws granted assume",
+     PROGRAM_OPAQUE | SELF, 0, ""},
     {"run-one run-this-one keep-one-running", SELF, 0, ""},
     {"dtach abduco", SELF, 1, "-acAnNeErz! -c! -n!"},
     {"direnv", PROGRAM_SUBS, 0, ""},
     {"direnv.exec", NAMED, 1, ""},
     {"direnv.status direnv.version", 0, 0, ""},
-    {"npx bunx", NAMED, 0,
+    {"npx pnpx bunx", NAMED, 0,
      "-y -q -p: -c:~ --yes --no --quiet --package: --no-install --ignore-existing --call:~ "
      "--prefer-offline --offline --bun --shell-auto-fallback? --workspace: -w: --workspaces"},
     {"uvx", NAMED, 0, "-qn -p: --from: --with: --python: --quiet --offline --no-cache --isolated"},
@@ -175,6 +206,18 @@ static const struct shell_program rows[] = {
      "--run:~ --command:~"},
     {"nix.flake", PROGRAM_SUBS, 0, ""},
     {"nix.flake.show nix.flake.metadata nix.flake.info", 0, 0, "--json --all-systems"},
+    {"rustup dune devbox coverage", PROGRAM_SUBS, 0, "-qv --quiet --verbose --root:/"},
+    {"rustup.run", NAMED, 1, "--install!"},
+    {"dune.exec devbox.run", NAMED, 0,
+     "-qc: -e: --no-build --profile: --root:/ --env: --env-file:< --config: --display: --pure"},
+    {"dune.build dune.runtest dune.test dune.fmt dune.clean", PROGRAM_WRITES, 0,
+     "-wj: --watch --profile: --root:/ --display: --auto-promote --preview"},
+    {"rustup.show rustup.which rustup.check devbox.list coverage.report coverage.xml coverage.html "
+     "coverage.json coverage.erase coverage.combine",
+     PROGRAM_WRITES, 0,
+     "-miqa --show-missing --omit: --include: --fail-under: --data-file:> --skip-covered "
+     "--skip-empty --precision: --sort: --format: --quiet --append --keep --toolchain:"},
+    {"coverage.run", PROGRAM_OPAQUE, 0, ""},
     {"doppler chamber aws-vault op infisical teller dotenv dotenvx with-env envchain envconsul "
      "foreman honcho overmind hivemind concurrently nodemon watchexec entr reflex modd gow air",
      PROGRAM_OPAQUE, 0, ""},

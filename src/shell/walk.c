@@ -2,6 +2,7 @@
 /* A command by the row of its program: which options run others, which files they name, where the
  * command of a wrapper or the script of an interpreter is. Which word says so is kept, so that a
  * rule which names it ("python3 -c *") knows what it allows. */
+#include <ctype.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -19,6 +20,7 @@ struct look {
     bool code;        /* an option brought code */
     bool script;      /* an operand that is run */
     bool hides;       /* it is not known where its command starts */
+    bool exports;     /* variables that it sets are for other programs, too */
 };
 
 static struct shell_command *command_of(const struct look *l)
@@ -60,7 +62,60 @@ void shell_add_file(struct shell_build *b, size_t index, const struct shell_prog
 /* Is there an option that does more than leave to run the program says? */
 static bool row_runs_others(const struct shell_program *p)
 {
-    return strpbrk(p->options, p->flags & PROGRAM_WRITES ? "!&$%~" : "!&$%~>") != NULL;
+    const char *more = p->flags & PROGRAM_WRITES ? "!&$%~|=" : "!&$%~|=>";
+    return strpbrk(p->options, more) || ((p->flags & PROGRAM_FIRST) && strchr(p->options, '@'));
+}
+
+/* "@FILE" is replaced before anything else is read, also where it is the value of an option. */
+static void look_for_files_of_words(struct shell_command *c, const struct shell_program *p,
+                                    size_t first)
+{
+    for (size_t i = first; (p->flags & PROGRAM_FILES) && i < c->n_words; i++)
+        if (c->words[i].text[0] == '@')
+            shell_mark(c, "further words come from a file", i);
+}
+
+/* The rows that words are passed on to; NULL at the end. */
+static const struct shell_program *next_passed(const char **names)
+{
+    size_t n = *names ? strcspn(*names, " ") : 0;
+    _cleanup_free_ char *name = xstrndup(n ? *names : "", n);
+    if (n)
+        *names += n + ((*names)[n] == ' ');
+    return n ? shell_find_program(name) : NULL;
+}
+
+/* A word that another program gets as an operand. Which one of them it will be is not known. */
+static void look_at_passed_word(struct look *l, const struct shell_item *item)
+{
+    struct shell_item operand = *item;
+    operand.kind = ITEM_OPERAND;
+    const char starts[] = {'-', SHELL_ANY, SHELL_GLOB, SHELL_ONE, 0};
+    if (!item->value || (*item->value && strchr(starts, *item->value)))
+        shell_mark(command_of(l), "an option of the program that it starts", item->word);
+    const struct shell_program *q;
+    for (const char *names = l->p->passes; (q = next_passed(&names));)
+        shell_look_at_value(l->b, l->index, q, &operand);
+}
+
+/* What another program gets, from the word `first` on: only what none of them takes for more than
+ * a plain option or operand is known. */
+static void look_at_passed(struct look *l, size_t first)
+{
+    const struct shell_program *q;
+    for (const char *names = l->p->passes; (q = next_passed(&names));) {
+        look_for_files_of_words(command_of(l), q, first);
+        struct shell_walk w = shell_walk_start(command_of(l), q, first);
+        struct shell_item item;
+        while (shell_walk_next(&w, &item)) {
+            bool plain = item.kind == ITEM_OPERAND ||
+                         (item.kind == ITEM_OPTION && (!item.meaning || item.meaning == '.'));
+            if (!plain)
+                shell_mark(command_of(l), "an option of the program that it starts", item.word);
+            shell_look_at_value(l->b, l->index, q, &item);
+            w.c = command_of(l);
+        }
+    }
 }
 
 static void look_at_option(struct look *l, const struct shell_item *item)
@@ -100,10 +155,26 @@ static void look_at_option(struct look *l, const struct shell_item *item)
     case '.':
         l->shows = true;
         break;
+    case '|':
+        shell_mark(c, "installs files, and where is not known", item->word);
+        break;
+    case '@':
+        l->b->arithmetic = true; /* an index of the variable is */
+        if (item->value)
+            shell_look_at_name(c, item->value, false);
+        else
+            shell_mark(c, "sets a variable by another name", SHELL_NOT_NAMED);
+        break;
+    case '^':
+        l->exports = true;
+        break;
+    case '=':
+        look_at_passed_word(l, item);
+        break;
     default:
         break;
     }
-    shell_look_at_value(c, item);
+    shell_look_at_value(l->b, l->index, l->p, item);
 }
 
 /* --- operands */
@@ -150,6 +221,11 @@ static void look_at_operand(struct look *l, const struct shell_item *item)
         return;
     }
     bool first = l->operands++ == 0;
+    if (l->p->flags & PROGRAM_SETS)
+        shell_look_at_name(command_of(l), item->value,
+                           l->exports || (l->p->flags & PROGRAM_EXPORTS));
+    if (l->p->passes)
+        look_at_passed_word(l, item);
     if ((l->p->flags & PROGRAM_SECOND) && l->operands == 2) {
         struct shell_item file = *item;
         file.meaning = '>';
@@ -162,7 +238,20 @@ static void look_at_operand(struct look *l, const struct shell_item *item)
     else if ((l->p->flags & PROGRAM_CODE) && first && !l->code)
         shell_look_at_code(command_of(l), item);
     else
-        shell_look_at_value(command_of(l), item);
+        shell_look_at_value(l->b, l->index, l->p, item);
+}
+
+/* "-vPATH" has only a name behind its letter, which "${x} done" cannot become. */
+static bool may_name_variable(const struct shell_word *w)
+{
+    const char holes[] = {SHELL_ANY, SHELL_GLOB, SHELL_ONE, 0};
+    size_t n = strlen(w->text);
+    if (w->splits || w->text[n - 1] == ']')
+        return true;
+    for (const char *p = w->text; *p; p++)
+        if (!isalnum((unsigned char)*p) && *p != '_' && !strchr(holes, *p))
+            return false;
+    return true;
 }
 
 static void look_at_hole(struct look *l, const struct shell_item *item)
@@ -171,11 +260,15 @@ static void look_at_hole(struct look *l, const struct shell_item *item)
     unsigned runs = PROGRAM_RUNS | PROGRAM_SCRIPT | PROGRAM_SUBS | PROGRAM_CODE;
     if (l->p->flags & runs)
         shell_mark(c, "it is not known what it runs", SHELL_NOT_NAMED);
-    else if (row_runs_others(l->p))
+    else if (l->p->flags & PROGRAM_SETS)
+        shell_mark(c, "sets variables of names that are not known", SHELL_NOT_NAMED);
+    else if (row_runs_others(l->p) &&
+             (!strchr(l->p->options, '@') || may_name_variable(&c->words[item->word])))
         shell_mark(c, "a word may become an option that runs others or writes", SHELL_NOT_NAMED);
     if (l->p->flags & PROGRAM_RUNS) /* a command may start here */
         l->inner = l->operands >= l->p->operands ? item->word : 0;
     l->operands++;
+    shell_look_at_value(l->b, l->index, l->p, item);
 }
 
 /* --- all of it */
@@ -231,6 +324,10 @@ static void conclude_look(struct look *l)
     struct shell_command *c = command_of(l);
     if (l->p->flags & PROGRAM_OPAQUE)
         shell_mark(c, "a program that can run others", 0);
+    if ((l->p->flags & PROGRAM_INSTALLS) && !l->shows)
+        shell_mark(c, "installs files, and where is not known", c->chosen);
+    if (l->p->flags & PROGRAM_SETS)
+        l->b->arithmetic = true; /* values and indexes may be evaluated */
     if (l->hides)
         shell_mark(c, "an option hides what it runs", SHELL_NOT_NAMED);
     if ((l->p->flags & PROGRAM_SCRIPT) && !l->script && !l->code && (!l->shows || c->more))
@@ -278,6 +375,7 @@ static void walk_row(struct shell_build *b, size_t index, const struct shell_pro
                      const char *name, size_t first)
 {
     struct look l = {.b = b, .index = index, .p = p};
+    look_for_files_of_words(command_of(&l), p, first);
     struct shell_walk w = shell_walk_start(command_of(&l), p, first);
     struct shell_item item;
     while (!l.inner && shell_walk_next(&w, &item)) {
@@ -288,6 +386,10 @@ static void walk_row(struct shell_build *b, size_t index, const struct shell_pro
             if (sub)
                 walk_row(b, index, sub, key, item.word + 1);
             return;
+        }
+        if (p->passes && w.dashes && item.word > w.dashes) {
+            look_at_passed(&l, w.dashes + 1);
+            break;
         }
         look_at_item(&l, &item);
         if (l.script || (l.code && (p->flags & PROGRAM_SCRIPT)))

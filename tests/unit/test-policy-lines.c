@@ -16,14 +16,16 @@
 #define LINES_MIN    150
 #define EVASIONS_MIN 60
 
-static const char *const policies[] = {"coding-agent", "read-only", "ci"};
+/* The last one is a policy of the tests. */
+static const char *const policies[] = {"coding-agent", "read-only", "ci", "deny-evil"};
 static struct ruleset *rulesets[ELEMENTS(policies)];
 
-static void load(const char *directory)
+static void load(const char *examples, const char *own)
 {
     for (size_t i = 0; i < ELEMENTS(policies); i++) {
         struct error err = {0};
         size_t failed = 1;
+        const char *directory = i + 1 < ELEMENTS(policies) ? examples : own;
         _cleanup_free_ char *path = xasprintf("%s/%s.yaml", directory, policies[i]);
         rulesets[i] = ruleset_load(path, &err);
         if (!ok(rulesets[i], "%s is a policy%s%s", policies[i], *err.message ? ": " : "",
@@ -74,10 +76,11 @@ int main(int argc, char **argv)
 {
     char *line = NULL;
     size_t size = 0, lines = 0, evasions = 0;
-    FILE *f = argc > 2 ? fopen(argv[2], "re") : NULL;
+    _cleanup_free_ char *corpus = argc > 2 ? xasprintf("%s/lines.jsonl", argv[2]) : NULL;
+    FILE *f = corpus ? fopen(corpus, "re") : NULL;
     if (!f)
         return EXIT_FAILURE;
-    load(argv[1]);
+    load(argv[1], argv[2]);
     while (getline(&line, &size, f) > 0) {
         const char *policy, *kind, *expected, *text;
         _cleanup_json_ json_t *entry = json_loads(line, 0, NULL);

@@ -77,6 +77,8 @@ static void check_form(char meaning, const char *tail)
         complain(tail, "runs others, and that is not seen", c);
     if (meaning == '%' && !c->opaque)
         complain(tail, "runs a module, and that is not seen", c);
+    if ((meaning == '|' || meaning == '@' || meaning == '=') && !c->opaque)
+        complain(tail, "installs, sets or passes on what it should not, and that is not seen", c);
     if (meaning == '<' && !names_file(c, "vv", false))
         complain(tail, "reads a file, and that is not seen", c);
     if (meaning == '>' && !names_file(c, "vv", true))
@@ -90,6 +92,8 @@ static void check_forms(char meaning, const char *before, const char *option, ch
 {
     char tail[256];
     const char *formats[] = {"%s%s", "%s%s vv", "%s%svv", "%s%s=vv"};
+    const char *variables[] = {"%s%s", "%s%s PATH", "%s%sPATH", "%s%s=PATH"};
+    const char *passed[] = {"%s%s", "%s%s --eval=x", "%s%s--eval=x", "%s%s=--eval=x"};
     bool is_long = option[1] == '-' || (row->flags & PROGRAM_SINGLE);
     for (size_t i = 0; i < ELEMENTS(formats); i++) {
         bool glued = i >= 2, fits = i == 0   ? !values && meaning != '&'
@@ -98,7 +102,11 @@ static void check_forms(char meaning, const char *before, const char *option, ch
                                              : (values == ':' || values == '?') && is_long;
         if (!fits || (glued && strcmp(base, "find") == 0))
             continue;
-        snprintf(tail, sizeof(tail), formats[i], before, option);
+        snprintf(tail, sizeof(tail),
+                 meaning == '@'   ? variables[i]
+                 : meaning == '=' ? passed[i]
+                                  : formats[i],
+                 before, option);
         check_form(meaning, tail);
     }
 }
@@ -230,7 +238,7 @@ static void check_row(void)
     struct shell_option o;
     bool special = strcmp(base, "xargs") == 0 || strcmp(base, "busybox") == 0;
     for (const char *p = row->options; (p = shell_option_parse(p, &o));) {
-        bool seen = o.meaning && strchr("!~<>&%", o.meaning);
+        bool seen = o.meaning && strchr("!~<>&%|@=", o.meaning);
         if (is_single() || o.name[1] == '-') {
             if (seen && o.values != '*' && !(row->flags & PROGRAM_PREFIX))
                 check_long(&o);
@@ -244,8 +252,76 @@ static void check_row(void)
             else if (!o.meaning && !(row->flags & PROGRAM_OPAQUE) && !special)
                 check_known(&o, o.name[i]);
     }
-    if (!(row->flags & PROGRAM_OPAQUE))
+    if (!(row->flags & (PROGRAM_OPAQUE | PROGRAM_INERT)))
         check_unknown();
+}
+
+/* --- what is said of the row as a whole */
+
+/* "--" and an option that one of the programs behind the row takes for more than a plain one. */
+static void check_passed(void)
+{
+    char tail[128];
+    for (const char *name = row->passes; name && *name;) {
+        size_t n = strcspn(name, " ");
+        _cleanup_free_ char *copy = xstrndup(name, n);
+        const struct shell_program *q = shell_find_program(copy);
+        struct shell_option o;
+        for (const char *p = q->options; (p = shell_option_parse(p, &o));) {
+            bool is_long = o.name[1] == '-' || (q->flags & (PROGRAM_SINGLE | PROGRAM_PREFIX));
+            if (!o.meaning || o.meaning == '.')
+                continue;
+            for (size_t i = 1; i < (is_long ? 2 : o.len); i++) {
+                const char *value = o.values ? " vv" : "";
+                if (is_long)
+                    snprintf(tail, sizeof(tail), "vv -- %.*s%s", (int)o.len, o.name, value);
+                else
+                    snprintf(tail, sizeof(tail), "vv -- -%c%s", o.name[i], value);
+                check_form('!', tail);
+            }
+        }
+        check_form('!', "vv -- --frobnicate");
+        name += n + (name[n] == ' ');
+    }
+}
+
+/* Names of variables among the operands, behind every option of the row. */
+static void check_names_of_variables(void)
+{
+    struct shell_option o;
+    char tail[64];
+    check_form('@', "PATH");
+    check_form('@', "PATH=x");
+    check_form('@', "PATH+=x");
+    check_form('@', "-- PATH");
+    check_form('@', "vv PATH");
+    for (const char *p = row->options; (p = shell_option_parse(p, &o));)
+        for (size_t i = 1; i < o.len; i++) {
+            snprintf(tail, sizeof(tail), "-%c%s PATH", o.name[i], o.values ? " vv" : "");
+            check_form('@', tail);
+            snprintf(tail, sizeof(tail), "-%c%s -- vv PATH=x", o.name[i], o.values ? "vv" : "");
+            check_form('@', tail);
+        }
+}
+
+static void check_whole_row(void)
+{
+    check_passed();
+    if (row->flags & PROGRAM_SETS)
+        check_names_of_variables();
+    if (row->flags & PROGRAM_INSTALLS)
+        check_form('|', "vv");
+    if (row->flags & PROGRAM_FILES) {
+        check_form('!', "@vv");
+        check_form('!', "vv -- @vv");
+    }
+    if ((row->flags & PROGRAM_RUNS) && !(row->flags & PROGRAM_OPAQUE)) {
+        _cleanup_strbuf_ struct strbuf tail = STRBUF_INIT(256);
+        for (size_t i = 0; i < row->operands; i++)
+            strbuf_puts(&tail, "1 ");
+        strbuf_puts(&tail, "vv x");
+        check_form('&', tail.data);
+    }
 }
 
 /* Compilers glue everything to everything. */
@@ -312,6 +388,7 @@ int main(void)
             row = &(*t)->rows[i];
             set_base(row->names);
             check_row();
+            check_whole_row();
             check_letters();
         }
     check_prefixes();
