@@ -403,6 +403,25 @@ static enum match meets_name(const struct command_pattern *p, const struct shell
     return m;
 }
 
+/* A program that is in no table may run its arguments: is one of them what the pattern names, and
+ * do the words behind it fit? */
+static enum match meets_behind(const struct command_pattern *p, const struct shell_command *c,
+                               char *const *cwds, size_t *budget)
+{
+    for (size_t k = 1; k < c->n_words && *budget; k++) {
+        const char *text = c->words[k].text, *slash = strrchr(text, '/');
+        struct shell_command inner = {.words = c->words + k,
+                                      .n_words = c->n_words - k,
+                                      .name = slash ? slash + 1 : text,
+                                      .kind = SHELL_NAME_KNOWN,
+                                      .more = c->more,
+                                      .moved = c->moved};
+        if (!c->words[k].unknown && command_pattern_meets(p, &inner, cwds, true, budget))
+            return MATCH_MAYBE;
+    }
+    return *budget ? MATCH_NO : MATCH_MAYBE;
+}
+
 enum match command_pattern_meets(const struct command_pattern *p, const struct shell_command *c,
                                  char *const *cwds, bool named, size_t *budget)
 {
@@ -411,6 +430,8 @@ enum match command_pattern_meets(const struct command_pattern *p, const struct s
     if (!c->n_words)
         return c->opaque ? MATCH_MAYBE : MATCH_NO;
     enum match m = meets_name(p, c, named, budget);
+    if (m == MATCH_NO && c->foreign && !named)
+        return meets_behind(p, c, cwds, budget);
     if (m == MATCH_NO)
         return m;
     size_t cost = 16 * c->n_words * p->n_words;
