@@ -26,10 +26,10 @@ trap 'rm -rf "$outputs"' EXIT
 folder=${KUBE_DIR:-tests/kube}
 # Each script starts seven servers: more of them at once than this only wait for each other.
 at_once=${KUBE_AT_ONCE:-3}
-long="test-conformance.py test-inside.py test-stream.py"
+long="test-conformance.py test-inside.py test-security.py test-stream.py"
 # Long ones first, so that the last to end is a short one.
 first="test-runtime.py test-losses.py test-broker.py test-pod.py"
-scripts=${KUBE:-$(cd "$folder" && { ls $first; ls test-*.py | grep -vxF "$(printf '%s\n' $long $first)"; } 2>/dev/null)}
+scripts=${KUBE:-$(cd "$folder" && { ls -U $first; ls test-*.py | grep -vxF "$(printf '%s\n' $long $first)"; } 2>/dev/null)}
 
 kube_run() {
     local script=$1 output=$outputs/$1 began=$SECONDS status

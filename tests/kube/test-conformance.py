@@ -9,32 +9,11 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "lib"))
-from world import *
-import masd
+from suites import *
 
-cluster, token = start_world()
+cluster = start_suites()
 CARRIERS = [sys.argv.pop(1)] if sys.argv[1:] and sys.argv[1] in ("exec", "direct") else ["exec", "direct"]
-apply_objects(cluster, "direct")
-HOST_LIKE = "docker.example/base:host"
-host_like_image(HOST_LIKE)
 suite = conformance_suite()
-
-
-class KubeDaemon(masd.Daemon):
-    """Each has an instance of its own: what nothing of its own names it deletes."""
-    count = 0
-    carrier = "exec"
-
-    def __init__(self, *flags, **members):
-        KubeDaemon.count += 1
-        more = DIRECT if KubeDaemon.carrier == "direct" else []
-        super().__init__(*daemon_flags(token, HOST_LIKE), *more, "--kube-instance", f"daemon{KubeDaemon.count}",
-                         "--kube-uid-first", "100000", "--kube-unproven-network", "--default-cpu-cores", "0.4", *flags, **members)
-
-    def start(self):
-        super().start()
-        wait_for(lambda: runtime_report(self)["available"], lambda: f"the cluster is there: {runtime_report(self)}\n{self.log_text()}")
-        return self
 
 
 class Pods(suite.Under):
@@ -54,11 +33,10 @@ class Pods(suite.Under):
 
 def daemon_of(carrier):
     """One for all cases of a carrier."""
-    KubeDaemon.carrier = carrier
+    PodDaemon.carrier = carrier
     return shared_daemon("--kill-grace", "1s", "--kube-home", carrier, runtime="kube")
 
 
-masd.Daemon = suite.Daemon = KubeDaemon
 for carrier in CARRIERS:
     for name, fn in suite._suite:
         test(f"kube, {carrier}: {name}")(lambda fn=fn, carrier=carrier: fn(Pods(carrier)))

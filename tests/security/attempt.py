@@ -12,6 +12,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 import fenced
 import gvisor
+import pods
 from masd import *
 
 ATTACK = os.path.join(BUILD, "tests/security/attack")
@@ -25,8 +26,9 @@ NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--ipc", "--net", "--uts"
 
 GVISOR = RUNTIME.split("-")[-1] == "gvisor"
 LANDLOCK = RUNTIME == "landlock"
+POD = RUNTIME == "kube"
 LOOK_MS = 10000  # a look at command lines in a kernel of its own, on a busy host
-ANSWERS = gvisor.ANSWERS if GVISOR else fenced.ANSWERS if LANDLOCK else {}
+ANSWERS = gvisor.ANSWERS if GVISOR else fenced.ANSWERS if LANDLOCK else pods.ANSWERS if POD else {}
 # docker without user namespaces of its own: the runner is the host's root with three rights, the tool has an
 # id of the daemon's range inside, too. `effective` says "host uids".
 DOCKER = RUNTIME.split("-")[0] == "docker"
@@ -46,6 +48,13 @@ def on_landlock(reason, there, elsewhere):
     return there if LANDLOCK else elsewhere
 
 
+def in_pod(reason, there, elsewhere):
+    """The same for pods."""
+    if POD:
+        print(f"# in a pod: {reason}")
+    return there if POD else elsewhere
+
+
 def workdir(sb):
     return sb.created["workdir"]
 
@@ -55,7 +64,7 @@ def tmpdir(sb):
 
 
 def tool_uid(sb):
-    return sb.sh("id -u")["stdout"].strip() if LANDLOCK or DOCKER else "1000"
+    return sb.sh("id -u")["stdout"].strip() if LANDLOCK or DOCKER or POD else "1000"
 
 
 def attack(sb):
