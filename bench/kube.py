@@ -3,11 +3,13 @@
 """What pods promise, each as a ratio with a peer that is measured in turns, on a real cluster of one node in namespaces of its own
 (tests/kube). Needs root, and what `make kube-tools` makes.
 
-    kube.py BUILD
+    kube.py BUILD [crowd]
 
 Prints `name<TAB>value<TAB><=<TAB>promise`. The peer of an exec is a bare pods/exec of the same command in a pod of the same
-image, over a TLS session that is resumed; that of a create is a pod without walls, until it is Ready. ROUNDS (15) can be set."""
+image, over a TLS session that is resumed; that of a create is a pod without walls, until it is Ready. ROUNDS (15) can be set.
+crowd: only how 60 sandboxes differ from 5; MANY (60) can be set."""
 import base64
+import concurrent.futures
 import os
 import socket
 import ssl
@@ -22,6 +24,7 @@ from world import *
 
 ROUNDS = int(os.environ.get("ROUNDS", "15"))
 CREATES, CLAIMS = 3, 5
+FEW, MANY, AT_ONCE = 5, int(os.environ.get("MANY", "60")), 4
 TRUE = {"command": ["/bin/true"]}
 ACCOUNT = "system:serviceaccount:mas-sandbox:mas-kube"
 cluster, token = start_world(audit=True)
@@ -93,10 +96,59 @@ def writes(space=None):
                for e in entries)
 
 
+def long_running():
+    """Requests of the broker that the API server has begun to answer and not ended: watches, and an exec per held connection."""
+    open_ones = set()
+    for e in map(json.loads, read(f"{HOME}/audit.log").splitlines()):
+        if e["user"]["username"] == ACCOUNT and e["stage"] == "ResponseStarted":
+            open_ones.add(e["auditID"])
+        elif e["stage"] in ("ResponseComplete", "Panic"):
+            open_ones.discard(e["auditID"])
+    return len(open_ones)
+
+
+def all_at_once(work, items):
+    """In turns of AT_ONCE threads."""
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(work, items))
+
+
+def settled_exec(d, boxes):
+    """The median of one exec after the other in all of these; and how many requests are under way. What a create or a delete leaves to
+    the node is waited for before."""
+    settled(lambda: len(cluster.get("/api/v1/pods")["items"]), 10)
+    times = [timed(lambda box=box: check(d.post(box.path + "/exec", TRUE).json["exit_code"] == 0, "exec"))
+             for _ in range(ROUNDS) for box in boxes[:FEW]]
+    return statistics.median(times), settled(long_running, 3)
+
+
+def crowd():
+    """Few sandboxes, many, and few again, so that the host's own changes count for neither."""
+    d = daemon("crowd", *DIRECT, "--cpu-request", "10m", "--mem-request", "16Mi")
+
+    def create(_):
+        a = d.post("/v1/sandboxes", {}, timeout=600)
+        equal(a.status, 201, f"{a}\n{d.log_text()}")
+        return Sandbox(d, a.json)
+    boxes = all_at_once(create, range(FEW))
+    before, requests = settled_exec(d, boxes)
+    more = all_at_once(create, range(MANY - FEW))
+    many, requests_of_many = settled_exec(d, boxes)
+    all_at_once(lambda box: d.delete(box.path, timeout=600), more)
+    after, _ = settled_exec(d, boxes)
+    check(requests > 0, "the account has long-running requests")
+    row(f"kube: exec over HTTP, direct, {MANY} sandboxes / {FEW}", many / statistics.mean([before, after]), 1.2)
+    row(f"kube: long-running API requests, direct, {MANY} sandboxes / {FEW}", requests_of_many / requests, 1)
+    d.__exit__()
+
+
 def row(name, value, promise):
     print(f"{name}\t{value:.4f}\t<=\t{promise}", flush=True)
 
 
+if sys.argv[2:] == ["crowd"]:
+    crowd()
+    sys.exit()
 direct, through = daemon("direct", *DIRECT), daemon("exec")
 peer, bare = bare_pod("peer"), BareExec()
 before = writes()
@@ -137,3 +189,4 @@ row("kube: the slowest warm claim / cold create", max(claims) / statistics.media
 row("kube: API writes of a claim", max(claim_writes), 1)
 for d in (direct, through, ahead):
     d.__exit__()
+crowd()

@@ -46,7 +46,7 @@ CNI = {"cniVersion": "0.4.0", "name": "pods", "plugins": [{
         "routes": [{"dst": "0.0.0.0/0"}]}}]}
 KUBELET = {
     "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "failCgroupV1": False,
-    "cgroupDriver": "cgroupfs", "cgroupRoot": "/" + GROUP, "failSwapOn": False, "enforceNodeAllocatable": [], "maxPods": 50,
+    "cgroupDriver": "cgroupfs", "cgroupRoot": "/" + GROUP, "failSwapOn": False, "enforceNodeAllocatable": [], "maxPods": 110,
     "imageGCHighThresholdPercent": 100, "registryPullQPS": 0, "nodeStatusUpdateFrequency": "2s",
     "evictionHard": {"memory.available": "1Mi", "nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%"},
     "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": True}, "x509": {"clientCAFile": f"{HOME}/ca.crt"}},
