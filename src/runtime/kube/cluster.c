@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/weak.h"
 #include "loop/loop.h"
 #include "runtime/kube/proof.h"
 #include "runtime/kube/rebuild.h"
@@ -26,7 +27,8 @@ struct pending_order {
     struct kube_order order;
     cluster_reply_fn cb;
     void *data;
-    bool unsent; /* the broker of now does not have it */
+    bool is_weak; /* data is a struct weak */
+    bool unsent;  /* the broker of now does not have it */
 };
 
 struct holder {
@@ -100,8 +102,8 @@ static void cluster_flush(struct cluster *c)
     cluster_poll(c);
 }
 
-void cluster_send(struct cluster *c, const struct kube_order *order, cluster_reply_fn cb,
-                  void *data)
+static void order_add(struct cluster *c, const struct kube_order *order, cluster_reply_fn cb,
+                      void *data, bool is_weak)
 {
     struct pending_order *p = new0(struct pending_order);
     p->order = *order;
@@ -109,9 +111,22 @@ void cluster_send(struct cluster *c, const struct kube_order *order, cluster_rep
     p->order.tag = c->next_tag++;
     p->cb = cb;
     p->data = data;
+    p->is_weak = is_weak;
     p->unsent = true;
     list_append(&c->pending, &p->node);
     cluster_flush(c);
+}
+
+void cluster_send(struct cluster *c, const struct kube_order *order, cluster_reply_fn cb,
+                  void *data)
+{
+    order_add(c, order, cb, data, false);
+}
+
+void cluster_send_weak(struct cluster *c, const struct kube_order *order, cluster_reply_fn cb,
+                       struct weak *ref)
+{
+    order_add(c, order, cb, ref, true);
 }
 
 void cluster_ask(struct cluster *c, enum kube_op op, const char *id, cluster_reply_fn cb,
@@ -629,6 +644,8 @@ void cluster_close(struct cluster *c)
     while (!list_empty(&c->pending)) {
         struct pending_order *p = container_of(c->pending.next, struct pending_order, node);
         list_remove(&p->node);
+        if (p->is_weak)
+            weak_unref(p->data);
         free(p);
     }
     for (struct holder *h; (h = map_next(c->holders, &cursor));)

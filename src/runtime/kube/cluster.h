@@ -22,6 +22,7 @@
 #include "proto/kube.h"
 
 struct cluster;
+struct weak;
 
 struct error;
 struct spec;
@@ -71,6 +72,9 @@ typedef void (*cluster_reply_fn)(void *data, const struct kube_reply *reply, int
 /* version, tag and epoch are filled in. cb comes later, once. */
 void cluster_send(struct cluster *c, const struct kube_order *order, cluster_reply_fn cb,
                   void *data);
+/* The same with a reference, which is given back when the cluster is closed before the answer. */
+void cluster_send_weak(struct cluster *c, const struct kube_order *order, cluster_reply_fn cb,
+                       struct weak *ref);
 /* The same for an order that says no more than what is to be done with which sandbox. */
 void cluster_ask(struct cluster *c, enum kube_op op, const char *id, cluster_reply_fn cb,
                  void *data);

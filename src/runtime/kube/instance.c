@@ -56,6 +56,18 @@ void instance_free(struct runtime_instance *in)
     loop_timer_close(&in->mark, on_part_closed, in);
 }
 
+void pod_send(struct runtime_instance *in, const struct kube_order *order, cluster_reply_fn cb)
+{
+    cluster_send_weak(in->cluster, order, cb, weak_ref(&in->weak, in));
+}
+
+void pod_ask(struct runtime_instance *in, enum kube_op op, cluster_reply_fn cb)
+{
+    struct kube_order order = {.op = op};
+    snprintf(order.id, sizeof(order.id), "%s", in->id);
+    pod_send(in, &order, cb);
+}
+
 void pod_wait_then(struct runtime_instance *in, uint64_t ms, void (*go_on)(void *data))
 {
     in->timer.cb = go_on;

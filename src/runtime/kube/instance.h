@@ -29,6 +29,7 @@
 #include "base/sha256.h"
 #include "loop/loop.h"
 #include "proto/kube.h"
+#include "runtime/kube/cluster.h"
 #include "runtime/kube/pod-spec.h"
 #include "runtime/kube/pool.h"
 #include "runtime/runtime.h"
@@ -103,6 +104,10 @@ struct runtime_instance *instance_new(const struct runtime_ops *ops, struct runt
                                       const char *id, const struct spec *spec,
                                       const struct runtime_events *events, void *data);
 void instance_free(struct runtime_instance *in);
+/* An order about its pod, which goes on without the sandbox: the callback gets a struct weak of it.
+ */
+void pod_send(struct runtime_instance *in, const struct kube_order *order, cluster_reply_fn cb);
+void pod_ask(struct runtime_instance *in, enum kube_op op, cluster_reply_fn cb);
 void pod_wait_then(struct runtime_instance *in, uint64_t ms, void (*go_on)(void *data));
 /* The connection that waits for the runner's first byte, which waits no more; -1: none did. The
  * poll handle exists while one does. */

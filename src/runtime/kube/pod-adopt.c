@@ -83,7 +83,7 @@ static void on_pod_read(void *data, const struct kube_reply *reply, int fd)
 void pod_read(void *data)
 {
     struct runtime_instance *in = data;
-    cluster_ask(in->cluster, KUBE_READ, in->id, on_pod_read, weak_ref(&in->weak, in));
+    pod_ask(in, KUBE_READ, on_pod_read);
 }
 
 void pod_go_on(struct runtime_instance *in)
@@ -121,5 +121,5 @@ static void pod_take(void *data)
         return;
     snprintf(order.id, sizeof(order.id), "%s", in->id);
     snprintf(order.home, sizeof(order.home), "%s", cluster_options(in->cluster)->home);
-    cluster_send(in->cluster, &order, on_pod_taken, weak_ref(&in->weak, in));
+    pod_send(in, &order, on_pod_taken);
 }

@@ -51,7 +51,7 @@ static void on_pod_claimed(void *data, const struct kube_reply *reply, int fd)
 void pod_send_claim(struct runtime_instance *in)
 {
     _cleanup_free_ struct kube_order *order = steal_ptr(in->claim);
-    cluster_send(in->cluster, order, on_pod_claimed, weak_ref(&in->weak, in));
+    pod_send(in, order, on_pod_claimed);
 }
 
 static struct kube_order *claim_new(struct runtime_instance *in, struct error *err)
@@ -112,7 +112,7 @@ void pod_claim_own(void *data)
         return;
     _cleanup_free_ struct kube_order *order = claim_new(in, &err);
     if (order)
-        cluster_send(in->cluster, order, on_own_claimed, weak_ref(&in->weak, in));
+        pod_send(in, order, on_own_claimed);
     else
         pod_fail_start(in, err.code, err.message);
 }

@@ -162,5 +162,5 @@ void pod_connect(void *data)
     }
     in->asked = true;
     loop_timer_stop(&in->timer);
-    cluster_ask(in->cluster, KUBE_CONNECT, in->id, on_pod_connected, weak_ref(&in->weak, in));
+    pod_ask(in, KUBE_CONNECT, on_pod_connected);
 }

@@ -112,5 +112,5 @@ void pod_mark(void *data)
     else
         in->state = order.state;
     in->marking = true;
-    cluster_send(in->cluster, &order, on_pod_marked, weak_ref(&in->weak, in));
+    pod_send(in, &order, on_pod_marked);
 }

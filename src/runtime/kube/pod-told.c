@@ -120,7 +120,7 @@ void pod_on_told(void *data, const struct kube_reply *told)
         return; /* it may be news that was meant for the control plane before this one */
     keep_deletion(in, told);
     if (gone && !in->deleted[0] && !in->told.reason[0]) {
-        cluster_ask(in->cluster, KUBE_READ, in->id, on_pod_missed, weak_ref(&in->weak, in));
+        pod_ask(in, KUBE_READ, on_pod_missed);
     } else if (gone || unwanted || told->phase == KUBE_POD_ENDED) {
         on_pod_end(in);
     } else if (in->step == POD_STARTING && told->phase == KUBE_POD_RUNNING) {
