@@ -39,6 +39,7 @@ run /usr/bin/python3 tests/microvm/test-machine-config.py
 run /usr/bin/python3 tests/microvm/test-firecracker.py
 run /usr/bin/python3 tests/microvm/test-scripts.py
 run /usr/bin/python3 tests/runtime/test-conformance.py microvm
+[ "${2:-}" = full ] && run /usr/bin/python3 tests/microvm/test-hundred.py
 [ "${2:-}" = full ] && run scripts/check-guest.sh "$BUILD"
 line="$passed passed, $failed failed"
 [ "$skipped" = 0 ] || line="$line, $skipped skipped"

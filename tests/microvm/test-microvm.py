@@ -20,7 +20,6 @@ HOSTILE = os.path.join(BUILD, "tests/microvm/hostile-guest")
 # What each hostile guest must end as: its create fails, or its sandbox does soon after.
 MODES = ["stale", "silent", "garbage", "failure", "panic", "power-off", "panic-later", "news-later", "huge-frame",
          "wrong-frames", "no-mark"]
-MACHINES = int(os.environ.get("MAS_MICROVM_MACHINES", "100"))  # one after another; at least five
 QUICK = ["stale", "huge-frame"]  # the others when there is time: MAS_MICROVM_FULL
 # Those that boot well, so that they are kept, and do harm once they have their order.
 LATER = ["panic-later", "news-later", "huge-frame", "wrong-frames"]
@@ -285,58 +284,6 @@ def test_a_machine_that_was_made_ahead_is_given_out_once():
             equal(sb.sh("echo well")["stdout"], "well\n")
             wait_for(lambda: len(emulators(pool)) == 2, "the next one is made")
         wait_for(lambda: not set(ahead) & set(emulators(pool)), "it was used once")
-
-
-def groups_of(pid):
-    """The directories of its control groups, whichever version the host has."""
-    found = []
-    for line in proc_text(pid, "cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        name = controllers.removeprefix("name=")
-        found += [d for d in (f"/sys/fs/cgroup/{name}{path}", f"/sys/fs/cgroup{path}") if path != "/" and os.path.isdir(d)]
-    return found
-
-
-def loops_below(place):
-    """Loop devices whose file is below a directory; of a file that was removed, the kernel still says the name."""
-    listed = subprocess.run(["losetup", "-n", "-O", "BACK-FILE"], stdout=subprocess.PIPE, text=True).stdout
-    return [line for line in listed.splitlines() if line.strip().startswith(place)]
-
-
-def run_hundred_machines(own):
-    seen = []
-    for i in range(MACHINES):
-        with box(own) as sb:
-            equal(sb.sh(f"echo {i}")["stdout"], f"{i}\n")
-            seen += emulators(own)[-1:]
-        if (i + 1) % (MACHINES // 5) == 0:  # kill -9 of everything that could tidy up, with a machine that has a disk of its own
-            box(own, limits={"memory_mb": 160, "disk_mb": 180})
-            mine = emulators(own)
-            groups = [g for pid in mine for g in groups_of(pid)]
-            check(mine and groups, (mine, groups))
-            os.kill(own.get("/v1/status").json["pid"], signal.SIGKILL)
-            wait_for(lambda: own.get("/healthz").status == 200, "another control plane")
-            os.kill(own.get("/v1/status").json["warden_pid"], signal.SIGKILL)
-            wait_for(lambda: not any(map(stat_fields, mine)), "its machines die with it")
-            own.process.wait()
-            own.start()
-            wait_for(lambda: not [g for g in groups if os.path.exists(g)], "its control groups are removed")
-            for left in own.get("/v1/sandboxes").json["sandboxes"]:
-                equal((left["state"], own.delete("/v1/sandboxes/" + left["id"]).status), ("crashed", 200))
-    wait_for(lambda: not emulators(own), "no process is left")
-    equal([p for p in seen if p in emulators(own)], [])
-
-
-if os.environ.get("MAS_MICROVM_FULL"):
-    @test("a hundred machines one after another, the daemon killed in between: nothing of them is left")
-    def test_a_hundred_machines_one_after_another():
-        own = Daemon("--create-ready-timeout", f"{BOOT_S}s", runtime="microvm")
-        with own:
-            run_hundred_machines(own)
-            place = own.dir
-        equal(loops_below(place), [])
-        with open("/proc/mounts") as f:
-            equal([line for line in f if place in line], [])
 
 
 if os.environ.get("MAS_MICROVM_FULL"):

@@ -55,7 +55,7 @@ static int vm_open_host(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
     struct vm_host *h = w->hosts[CELL_VM] = new0(struct vm_host);
-    h->saved_fd = h->devices_fd = -1;
+    h->saved_fd = h->devices_fd = h->places_fd = -1;
     vm_snapshots_init(h);
     vm_loaded_init(h);
     h->machine = o->machine;
@@ -67,12 +67,16 @@ static int vm_open_host(struct warden *w, struct error *err)
     else
         choose_emulator(h);
     vm_saved_open(w);
+    vm_records_open(h, w->state_fd);
     return 0;
 }
 
 static void vm_start_host(struct warden *w)
 {
-    if (!host_of(w)->why[0] && !w->no_namespaces[0])
+    if (w->no_namespaces[0])
+        return;
+    vm_sockets_sweep(w);
+    if (!host_of(w)->why[0])
         vm_files_open(w);
 }
 
@@ -84,6 +88,7 @@ static void vm_close_host(struct warden *w)
     vm_snapshots_done(h);
     vm_loaded_done(h);
     fd_close(&h->saved_fd);
+    fd_close(&h->places_fd);
     filter_done(&h->filter);
     vm_files_close(h);
     fd_close(&h->devices_fd);

@@ -4,7 +4,9 @@
  *
  * What has the machine's id in its name goes with the machine, or there would be more of them from
  * day to day. But the console of a machine that ended by itself says why, so its files are left
- * until as many others have ended so. A file without the id is the operator's. */
+ * until as many others have ended so. A file without the id is the operator's. All of them are on
+ * record (record.c), so that they go, too, where this warden is killed. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -17,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "proto/channel.h"
@@ -43,7 +46,7 @@ static void remove_old(const char *path)
         unlink(path);
 }
 
-static int open_socket(struct vm_socket *k, const struct sockaddr_un *sa)
+static int open_socket(const struct sockaddr_un *sa, uint64_t *ret_inode)
 {
     struct stat st;
     _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -55,8 +58,7 @@ static int open_socket(struct vm_socket *k, const struct sockaddr_un *sa)
     umask(old);
     if (r < 0 || listen(fd, BACKLOG) < 0 || lstat(sa->sun_path, &st) < 0)
         return r < 0 ? r : -errno;
-    memcpy(k->path, sa->sun_path, sizeof(k->path));
-    k->inode = st.st_ino;
+    *ret_inode = st.st_ino;
     return fd_steal(&fd);
 }
 
@@ -76,88 +78,91 @@ static int announce(struct cell *s, int fd, const char *what)
     return r < 0 ? r : 0;
 }
 
-static int announce_socket(struct cell *s, struct vm_socket *k, const char *pattern,
-                           const char *what)
+static int announce_socket(struct cell *s, const char *pattern, const char *what,
+                           uint64_t *ret_inode)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    if (!pattern[0])
-        return 0;
     int r = expand_path(s, pattern, sa.sun_path, sizeof(sa.sun_path));
     if (r < 0)
         return r;
     enter(s->warden->host_ns_fd);
-    int fd = open_socket(k, &sa);
+    int fd = open_socket(&sa, ret_inode);
     enter(s->warden->own_ns_fd);
     return announce(s, fd, what);
 }
 
-static void keep_own_file(struct vm_own_file *f, const char *path, int fd)
-{
-    struct stat st;
-    if (fstat(fd, &st) < 0)
-        return;
-    snprintf(f->path, sizeof(f->path), "%s", path);
-    f->device = st.st_dev;
-    f->inode = st.st_ino;
-}
-
 /* Appended to, and never through a link that others may have made. */
-static int announce_file(struct cell *s, struct vm_own_file *f, const char *pattern,
-                         const char *what)
+static int announce_file(struct cell *s, const char *pattern, const char *what, uint64_t *ret_inode)
 {
     const int flags =
         O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-    char path[MACHINE_PATH_SIZE + 64];
-    if (!pattern[0])
-        return 0;
+    char path[MACHINE_PATH_SIZE + PLAN_ID_SIZE];
+    struct stat st;
     int r = expand_path(s, pattern, path, sizeof(path));
     if (r < 0)
         return r;
     enter(s->warden->host_ns_fd);
     int fd = open(path, flags, 0600);
-    r = fd < 0 ? -errno : 0;
+    r = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
     enter(s->warden->own_ns_fd);
-    if (r >= 0 && strstr(pattern, MACHINE_ID))
-        keep_own_file(f, path, fd);
+    if (r == 0)
+        *ret_inode = st.st_ino;
+    else
+        fd_close(&fd);
     return announce(s, r < 0 ? r : fd, what);
+}
+
+/* What the operator's file says of the places of all machines. */
+struct place_row {
+    const char *pattern, *what;
+    int (*announce)(struct cell *s, const char *pattern, const char *what, uint64_t *ret_inode);
+};
+
+static struct place_row place_row(const struct vm_host *h, enum vm_place_kind kind)
+{
+    const struct machine_config *m = &h->machine;
+    const struct place_row rows[] = {
+        [VM_PLACE_LOG] = {m->log_path, CHANNEL_LOG, announce_file},
+        [VM_PLACE_METRICS] = {m->metrics_path, CHANNEL_METRICS, announce_file},
+        [VM_PLACE_API] = {m->api_socket, CHANNEL_API, announce_socket},
+        [VM_PLACE_VSOCK] = {m->uds_path, CHANNEL_LISTENER, announce_socket},
+    };
+    static_assert(ELEMENTS(rows) == _VM_PLACE_MAX, "a row per place");
+    return rows[kind];
+}
+
+/* Before any of them is made. */
+static int record_places(struct cell *s, struct vm_record *record)
+{
+    struct vm_host *h = s->warden->hosts[CELL_VM];
+    bool any = false;
+    vm_record_begin(h, record, s->id);
+    for (int i = 0; i < _VM_PLACE_MAX; i++) {
+        const struct place_row row = place_row(h, i);
+        struct vm_place *p = &record->places[i];
+        if (!row.pattern[0] || (row.announce == announce_file && !strstr(row.pattern, MACHINE_ID)))
+            continue;
+        int r = expand_path(s, row.pattern, p->path, sizeof(p->path));
+        if (r < 0)
+            return r;
+        any = true;
+    }
+    if (!any)
+        record->id[0] = 0;
+    return any ? vm_record_save(h, record) : 0;
 }
 
 int vm_socket_announce(struct cell *s)
 {
     const struct vm_host *h = s->warden->hosts[CELL_VM];
-    struct vm_cell *v = container_of(s, struct vm_cell, cell);
-    int r = announce_file(s, &v->log, h->machine.log_path, CHANNEL_LOG);
-    if (r < 0)
-        return r;
-    r = announce_file(s, &v->metrics, h->machine.metrics_path, CHANNEL_METRICS);
-    if (r < 0)
-        return r;
-    r = announce_socket(s, &v->api, h->machine.api_socket, CHANNEL_API);
-    if (r < 0)
-        return r;
-    return announce_socket(s, &v->vsock, h->machine.uds_path, CHANNEL_LISTENER);
-}
-
-static void end_socket(const struct cell *s, struct vm_socket *k)
-{
-    struct stat st;
-    if (!k->path[0])
-        return;
-    enter(s->warden->host_ns_fd);
-    if (lstat(k->path, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == k->inode)
-        unlink(k->path);
-    enter(s->warden->own_ns_fd);
-    k->path[0] = 0;
-}
-
-/* In the host view. What has taken its name since is another's. */
-static void remove_own_file(struct vm_own_file *f)
-{
-    struct stat st;
-    if (f->path[0] && lstat(f->path, &st) == 0 && S_ISREG(st.st_mode) && st.st_dev == f->device &&
-        st.st_ino == f->inode)
-        unlink(f->path);
-    f->path[0] = 0;
+    struct vm_record *record = &container_of(s, struct vm_cell, cell)->record;
+    int r = record_places(s, record);
+    for (int i = 0; r == 0 && i < _VM_PLACE_MAX; i++) {
+        const struct place_row row = place_row(h, i);
+        if (row.pattern[0])
+            r = row.announce(s, row.pattern, row.what, &record->places[i].inode);
+    }
+    return r < 0 || !record->id[0] ? r : vm_record_save(h, record);
 }
 
 /* The control plane kills what it has lost, so a machine that ended by itself may have been killed
@@ -167,28 +172,23 @@ static bool was_killed(const struct cell *s)
     return s->killed && WIFSIGNALED(s->wait_status) && WTERMSIG(s->wait_status) == SIGKILL;
 }
 
-static void end_file(struct cell *s, struct vm_own_file *f)
+void vm_socket_end(struct cell *s)
 {
     struct vm_host *h = s->warden->hosts[CELL_VM];
-    struct vm_own_file *place = &h->left_files[h->n_left_files % VM_LEFT_FILES_MAX];
-    if (!f->path[0])
+    struct vm_record *record = &container_of(s, struct vm_cell, cell)->record;
+    if (!record->id[0])
         return;
     enter(s->warden->host_ns_fd);
-    if (was_killed(s)) {
-        remove_own_file(f);
-    } else {
-        remove_own_file(place); /* the oldest makes way */
-        *place = *f;
-        h->n_left_files++;
-    }
+    if (was_killed(s))
+        vm_record_remove(h, record);
+    else
+        vm_record_leave(h, record);
     enter(s->warden->own_ns_fd);
 }
 
-void vm_socket_end(struct cell *s)
+void vm_sockets_sweep(struct warden *w)
 {
-    struct vm_cell *v = container_of(s, struct vm_cell, cell);
-    end_file(s, &v->log);
-    end_file(s, &v->metrics);
-    end_socket(s, &v->api);
-    end_socket(s, &v->vsock);
+    enter(w->host_ns_fd);
+    vm_records_sweep(w->hosts[CELL_VM]);
+    enter(w->own_ns_fd);
 }

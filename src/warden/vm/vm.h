@@ -89,21 +89,35 @@ struct vm_work {
     struct ledger_entry claim;
 };
 
-/* A file on the host that one machine writes (log_path, metrics_path), where its name has the id.
- */
-struct vm_own_file {
-    char path[MACHINE_PATH_SIZE + 64]; /* or "" */
-    dev_t device;
-    ino_t inode;
+/* What a machine has on the host, where the operator's file names it. */
+enum vm_place_kind {
+    VM_PLACE_LOG,
+    VM_PLACE_METRICS,
+    VM_PLACE_API, /* the socket of its emulator's control */
+    VM_PLACE_VSOCK,
+    _VM_PLACE_MAX,
 };
 
-/* Files of machines that ended by themselves, which say why, so many are left by one warden; see
- * socket.c. */
-#define VM_LEFT_FILES_MAX 64
+struct vm_place {
+    char path[MACHINE_PATH_SIZE + PLAN_ID_SIZE]; /* "": none, or one without the machine's id */
+    uint64_t inode;                              /* 0: it was about to be made */
+};
+
+/* All that one machine has there (record.c). */
+struct vm_record {
+    uint64_t magic;
+    uint64_t left;         /* the machine ended by itself, and its files say why */
+    char id[PLAN_ID_SIZE]; /* "": nothing is on record */
+    struct vm_place places[_VM_PLACE_MAX];
+};
+
+/* Of so many machines that ended by themselves the files are left. */
+#define VM_LEFT_MAX 64
 
 struct vm_host {
-    struct vm_own_file left_files[VM_LEFT_FILES_MAX];
-    size_t n_left_files; /* how many there ever were: a ring */
+    struct vm_record left[VM_LEFT_MAX];
+    size_t n_left; /* how many there ever were: a ring */
+    int places_fd; /* of the directory of records, or -1 */
     struct vm_snapshot snapshots[VM_SNAPSHOTS_MAX];
     struct sock_fprog filter;      /* of sandboxes, in a guest */
     struct machine_config machine; /* the operator's, with one emulator chosen */
@@ -132,11 +146,7 @@ struct vm_cell {
     int authority_fd; /* with has_authority: the certificate of its interceptor, for the guest */
     bool has_authority;
     bool usual_disk; /* its disk has the operator's default size */
-    struct vm_socket {
-        char path[MACHINE_SOCKET_SIZE]; /* on the host; or "" */
-        ino_t inode;
-    } vsock, api; /* the machine's, and that of its emulator's control */
-    struct vm_own_file log, metrics;
+    struct vm_record record;
     struct vm_work work;
     struct vm_file_id emulator; /* as it was when the machine was started or put back */
     bool makes_shared;          /* pages of a file that others will map are charged to its group */
@@ -187,9 +197,25 @@ void vm_devices_open(const struct warden *w, struct vm_host *h);
 /* A detached copy of it, or -errno. To be called only where vm_host.devices_fd is there. */
 int vm_devices_tree(const struct warden *w);
 
-/* socket.c: for cell_ops.announce and end. */
+/* socket.c: removes what machines of wardens before this one have left on the host. */
+void vm_sockets_sweep(struct warden *w);
+/* For cell_ops.announce and end. */
 int vm_socket_announce(struct cell *s);
 void vm_socket_end(struct cell *s);
+
+/* record.c; all but the first three are called in the host view. */
+/* vm_host.places_fd, or -1 where there can be none. */
+void vm_records_open(struct vm_host *h, int state_fd);
+/* Of a machine that has nothing yet. */
+void vm_record_begin(struct vm_host *h, struct vm_record *r, const char *id);
+/* 0 or -errno. */
+int vm_record_save(const struct vm_host *h, struct vm_record *r);
+/* Removes what it names, where that is still the machine's, and the record. */
+void vm_record_remove(const struct vm_host *h, struct vm_record *r);
+/* Removes the sockets, and leaves the files until VM_LEFT_MAX others are left. Takes the record. */
+void vm_record_leave(struct vm_host *h, struct vm_record *r);
+/* Does for every record that is there what the end of its machine would have done. */
+void vm_records_sweep(struct vm_host *h);
 
 /* saved.c: for cell_ops. */
 void vm_saved_open(struct warden *w);
