@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is lost with a part of the runtime kube: nothing. Commands print known bytes while broker, control plane and API server
-are killed in turn, creates are cut short, and a daemon that is started again, with its state directory or without, takes its
-pods over. The cluster is a real one, with a real kubelet."""
+"""What is lost with a part of the runtime kube: nothing. Commands print known bytes while broker, control plane and API server are
+killed in turn, and, in the full run, etcd and kubelet, which stand still for a while, too; creates are cut short, and a daemon that
+is started again, with its state directory or without, takes its pods over. The cluster is a real one, with a real kubelet."""
 import hashlib
 import os
 import shutil
 import signal
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "lib"))
 from sandboxes import *
@@ -21,42 +22,92 @@ made = Sandboxes(cluster, d)
 spaces, pod_of, last_exec_of, create, nothing_left = made.spaces, made.pod_of, made.last_exec_of, made.create, made.nothing_left
 
 
+class Printing:
+    """A command that prints numbered lines until it is told to end."""
+    SCRIPT = "i=0; until [ -e enough ]; do i=$((i + 1)); echo line $i; [ $((i % 50)) = 0 ] && sleep 0.3; done; echo $i >count; exit 5"
+
+    def __init__(self, daemon, sb):
+        self.d, self.sb = daemon, sb
+        a = daemon.post(f"{sb.path}/exec", {"command": ["sh", "-c", self.SCRIPT], "async": True}).json
+        self.at = f"{sb.path}/execs/{a['exec_id']}"
+        self.goes_on("nothing")
+
+    def printed(self):
+        return len(self.d.get(f"{self.at}/logs", timeout=180).body)
+
+    def goes_on(self, what):
+        before = self.printed()
+        wait_for(lambda: self.printed() > before or self.d.get(self.at).json["status"] != "running",
+                 lambda: f"it goes on after the loss of {what}: {self.d.get(self.sb.path).json}\n{self.d.log_text()}", 3 * PATIENCE_S)
+
+    def ends_whole(self):
+        self.sb.sh("touch enough")
+        wait_for(lambda: self.d.get(self.at).json["status"] != "running", lambda: f"its end: {self.d.get(self.at).json}\n{self.d.log_text()}",
+                 3 * PATIENCE_S)
+        e = self.d.get(self.at).json
+        equal((e["status"], e["exit_code"]), ("completed", 5), e)
+        text = "".join(json.loads(x).get("data", "") for x in self.d.get(f"{self.at}/logs").body.splitlines())
+        want = "".join(f"line {i}\n" for i in range(1, int(self.sb.exec("cat", "count")["stdout"]) + 1))
+        equal(hashlib.sha256(text.encode()).hexdigest(), hashlib.sha256(want.encode()).hexdigest(), f"{len(text)} of {len(want)}")
+        equal(self.sb.exec("echo", "alive")["stdout"], "alive\n", "it is still there")
+
+
 @test("broker, control plane and API server are killed while a command prints: not a byte is lost or doubled")
 def killed():
     with create() as sb:
-        script = "i=0; until [ -e enough ]; do i=$((i + 1)); echo line $i; [ $((i % 50)) = 0 ] && sleep 0.3; done; echo $i >count; exit 5"
-        a = d.post(f"{sb.path}/exec", {"command": ["sh", "-c", script], "async": True}).json
-        at = f"{sb.path}/execs/{a['exec_id']}"
+        printing = Printing(d, sb)
         warden = d.get("/v1/status").json["warden_pid"]
-
-        def printed():
-            return len(d.get(f"{at}/logs", timeout=180).body)
-
-        def goes_on(what):
-            before = printed()
-            wait_for(lambda: printed() > before or d.get(at).json["status"] != "running",
-                     lambda: f"it goes on after the death of {what}: {d.get(sb.path).json}\n{d.log_text()}", 2 * PATIENCE_S)
-        goes_on("nothing")
         for pid in named("mas-kube", below(warden)):
             os.kill(pid, signal.SIGKILL)
-        goes_on("the broker")
+        printing.goes_on("the broker")
         d.kill_control()
-        goes_on("the control plane")
+        printing.goes_on("the control plane")
         cluster.kill_server()
         cluster.start_server()
-        goes_on("the API server")
+        printing.goes_on("the API server")
         for pid in named("mas-kube", below(warden)):
             os.kill(pid, signal.SIGKILL)
         d.kill_control()
-        goes_on("broker and control plane")
-        sb.sh("touch enough")
-        wait_for(lambda: d.get(at).json["status"] != "running", lambda: f"its end: {d.get(at).json}\n{d.log_text()}", 3 * PATIENCE_S)
-        e = d.get(at).json
-        equal((e["status"], e["exit_code"]), ("completed", 5), e)
-        text = "".join(json.loads(x).get("data", "") for x in d.get(f"{at}/logs").body.splitlines())
-        want = "".join(f"line {i}\n" for i in range(1, int(sb.exec("cat", "count")["stdout"]) + 1))
-        equal(hashlib.sha256(text.encode()).hexdigest(), hashlib.sha256(want.encode()).hexdigest(), f"{len(text)} of {len(want)}")
-        equal(sb.exec("echo", "alive")["stdout"], "alive\n", "it is still there")
+        printing.goes_on("broker and control plane")
+        printing.ends_whole()
+    nothing_left()
+
+
+def pids_of(name):
+    """Of the programs with this name, of which this namespace sees all."""
+    return [pid for pid in all_pids() if name_of(pid) == name and lives(pid)]
+
+
+@test("etcd and kubelet are killed, and these and the API server stand still for a while: not a byte is lost or doubled")
+def stood_still():
+    if not FULL:
+        raise Skip("a kubelet takes its time to come back; check-kube-full has it")
+    flags = [*FLAGS, "--kube-instance", "sixth", "--kube-unproven-network", "--reconnect-timeout", "300s"]
+    with Daemon(*flags, runtime="kube") as b:
+        wait_for(lambda: runtime_report(b)["available"], lambda: f"the cluster is there: {runtime_report(b)}\n{b.log_text()}")
+        a = b.post("/v1/sandboxes", WEAKER, timeout=180)
+        equal(a.status, 201, f"{a}\n{b.log_text()}")
+        printing = Printing(b, Sandbox(b, a.json))
+        cluster.kill_etcd()
+        cluster.start_etcd()
+        printing.goes_on("etcd")
+        before = pids_of("kubelet")
+        check(before, "there is a kubelet")
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: set(pids_of("kubelet")) - set(before), "another kubelet")
+        printing.goes_on("the kubelet")
+        for name in ("etcd", "kubelet", "kube-apiserver"):
+            still = pids_of(name)
+            check(still, f"there is {name}")
+            for pid in still:
+                os.kill(pid, signal.SIGSTOP)
+            time.sleep(20)  # longer than a Lease lasts, and than a silent carrier is taken for alive
+            for pid in still:
+                os.kill(pid, signal.SIGCONT)
+            cluster.wait_ready()
+            printing.goes_on(f"{name}, which stood still")
+        printing.ends_whole()
     nothing_left()
 
 
