@@ -352,9 +352,10 @@ void conn_adopt(struct runner *r, int fd, const void *data, size_t len)
         strbuf_append(&c->out, FRAME_PREFACE, FRAME_PREFACE_SIZE);
     c->urgent = true;
     epoll_watch_set(&r->loop, &c->watch, EPOLLIN);
-    strbuf_append(&c->in, data, len);
-    if (len)
-        conn_parse(r);
-    else
+    if (!len) { /* nothing is appended, either: a buffer that is there is taken for a full one */
         on_conn_ready(&c->watch, EPOLLIN);
+        return;
+    }
+    strbuf_append(&c->in, data, len);
+    conn_parse(r);
 }
