@@ -71,6 +71,7 @@ struct sandbox {
     const struct runtime_ops *ops;
     struct runtime_instance *instance; /* NULL when the runtime is done with it */
     struct runner *runner;
+    struct runner *muted;                 /* what runner was, while the sandbox is taken apart */
     struct interceptor_link *interceptor; /* NULL: it has none */
     bool runner_ended; /* its connection is closed, everything it sent was read */
     int exit_status;   /* of PID 1, once instance is NULL */

@@ -90,6 +90,12 @@ void runner_close(struct runner *r)
     uv_close((uv_handle_t *)&r->poll, on_closed);
 }
 
+void runner_mute(struct runner *r)
+{
+    if (r)
+        connection_ends(r);
+}
+
 struct strbuf *runner_out(struct runner *r)
 {
     return &r->out;

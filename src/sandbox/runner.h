@@ -42,6 +42,9 @@ struct runner *runner_new(uv_loop_t *loop, int fd, uint64_t generation, uint32_t
 /* From now on its events come with this data. */
 void runner_rebind(struct runner *r, void *data);
 void runner_close(struct runner *r); /* NULL is fine; no event comes afterwards */
+/* No event comes afterwards, but the runner does not see an end before runner_close(). NULL is
+ * fine. */
+void runner_mute(struct runner *r);
 /* What it can do (enum runner_features); 0 until on_resumed. */
 uint32_t runner_features(const struct runner *r);
 /* Whether this may be a stream of an exec that the runner had when it connected. */

@@ -171,6 +171,7 @@ static void sandbox_gone(struct sandbox *sb)
 {
     struct manager *m = sb->manager;
     sb->state = SANDBOX_GONE;
+    runner_close(steal_ptr(sb->muted));
     report_state(sb);
     list_remove(&sb->idle_node);
     list_remove(&sb->dirty_node);
@@ -197,9 +198,10 @@ static void sandbox_gone(struct sandbox *sb)
     }
 }
 
-/* Legal in every state. The connection is closed first, so that no message of the runner comes
- * while the execs end; callers of execs and of the create are answered before the processes are
- * killed, because that may take the runtime a while. */
+/* Legal in every state. The connection is muted first, so that no message of the runner comes while
+ * the execs end; callers of execs and of the create are answered before the processes are killed,
+ * because that may take the runtime a while. The connection is closed when they are gone: a runner
+ * that saw its end would wake up to handle it, only to be killed. */
 void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
 {
     struct error err = {0};
@@ -225,7 +227,8 @@ void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
     list_remove(&sb->idle_node);
     retirement_remove(sb);
     sandbox_forget_lost(sb);
-    runner_close(steal_ptr(sb->runner));
+    runner_mute(sb->runner);
+    sb->muted = steal_ptr(sb->runner);
     gateway_streams_free(sb);
     port_streams_free(sb, "it was deleted");
     interceptor_free(sb);

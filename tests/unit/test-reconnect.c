@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a runner that was taken over can say on a connection that was made again. */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -108,6 +110,39 @@ static void test_a_runner_that_leaves_in_a_loop(void)
     ok(n_asked == 6 && sb.runner_ended, "once more is the end of it");
 }
 
+static unsigned n_ends;
+
+static void count_end(void *data, const char *why)
+{
+    (void)data;
+    (void)why;
+    n_ends++;
+}
+
+/* A sandbox is being taken apart: its runner must not wake up before it is killed. */
+static void test_a_muted_connection(void)
+{
+    static const struct runner_events events = {.on_lost = count_end, .on_broken = count_end};
+    char bytes[256];
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        exit(1);
+    struct runner *r = runner_new(&loop, pair[0], 1, 0, &events, NULL);
+    runner_mute(r);
+    ok(write(pair[1], "this is no frame", 16) == 16, "something comes on a muted connection");
+    uv_run(&loop, UV_RUN_NOWAIT);
+    ok(n_ends == 0, "and no event of it");
+    while (recv(pair[1], bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
+    }
+    ok(errno == EAGAIN, "the runner sees no end of it");
+    runner_close(r);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ssize_t n = recv(pair[1], bytes, sizeof(bytes), MSG_DONTWAIT);
+    ok(n == 0 || (n < 0 && errno == ECONNRESET), "before it is closed");
+    ok(n_ends == 0, "of which there is no event either");
+    close(pair[1]);
+}
+
 int main(void)
 {
     static const struct runner_events none;
@@ -120,6 +155,7 @@ int main(void)
     test_an_end_that_is_not_on_record();
     test_a_runner_that_leaves_in_a_loop();
     uv_run(&loop, UV_RUN_DEFAULT);
+    test_a_muted_connection();
     uv_loop_close(&loop);
     close(pair[1]);
     return tap_done();
