@@ -88,7 +88,7 @@ const struct config_key config_keys[] = {
     LIST(CONFIG_LIST, listen, listen, "addresses to listen on: HOST:PORT, [V6]:PORT, unix:PATH (unix: alone is the socket where sbx looks first) or :PORT (all interfaces; only loopback without auth_token and require_keys). May be repeated. Without one, the daemon answers JSON lines on standard input"),
     SECRET(auth_token, api.token, "bearer token that every request must carry"),
     PATH(auth_token_file, auth_token_file, NULL, "file that holds the token (better: a flag is seen by other users)"),
-    PATH(tls_cert, tls_cert, NULL, "PEM certificate chain; with tls_key, listeners speak TLS"),
+    PATH(tls_cert, tls_cert, NULL, "PEM certificate chain; with tls_key, TCP listeners speak TLS"),
     PATH(tls_key, tls_key, NULL, "PEM private key of tls_cert"),
     INTERNAL(tls_cert_pem, http.tls_cert),
     INTERNAL(tls_key_pem, http.tls_key),

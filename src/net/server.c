@@ -411,9 +411,11 @@ static void on_connection(uv_stream_t *stream, int status)
     }
     if (!l->is_unix)
         uv_tcp_nodelay(&c->h.tcp, 1);
-    if (s->tls)
+    /* A Unix socket never leaves this machine, and its file's mode says who may connect: TLS would
+     * add nothing there, and would keep out clients that speak plain HTTP over it. */
+    if (s->tls && !l->is_unix)
         c->tls = tls_new(s->tls);
-    if (!admitted && !s->tls)
+    if (!admitted && !c->tls)
         conn_refuse(c, 503, why);
     else
         conn_start(c); /* what TLS protects can be said after the handshake only */

@@ -68,6 +68,7 @@ static void update_poll(struct warden_client *c)
 
 static void request_finish(struct pending *p, const struct plan_reply *reply, int fd)
 {
+    /* Out of the list first: the callback may send the next plan, or close this client. */
     list_remove(&p->node);
     p->cb(p->data, reply, fd);
     free(p->unsent);
@@ -131,6 +132,8 @@ static bool receive_reply(struct warden_client *c)
         fail_all(c);
         return false;
     }
+    /* The warden is trusted more than we are, but a text that does not end would be our own fault
+     * to read on. */
     reply.id[sizeof(reply.id) - 1] = 0;
     reply.message[sizeof(reply.message) - 1] = 0;
     for (size_t i = 1; i < FD_PASS_MAX; i++)
@@ -155,6 +158,9 @@ static void flush_unsent(struct warden_client *c)
     list_for_each(p, &c->pending, struct pending, node) {
         if (!p->unsent)
             continue;
+        /* The list is in the order of sending, and the first that does not fit ends the round: the
+         * warden gets plans in the order in which they were made. A create and the kill after it
+         * must not change places. */
         if (send_plan(c, p->unsent, p->unsent_fd) == -EAGAIN)
             return;
         free(steal_ptr(p->unsent));

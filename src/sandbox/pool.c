@@ -35,6 +35,8 @@ struct pool {
 static void advance_demand(struct pool *p)
 {
     int64_t now = clock_mono_ms() / 1000;
+    /* One slot per second, used in a circle. Seconds without a claim have to be emptied, and after
+     * a long quiet time one round empties them all. */
     for (int64_t s = p->demand_second + 1; s <= now && s <= p->demand_second + DEMAND_SLOTS; s++)
         p->demand[s % DEMAND_SLOTS] = 0;
     p->demand_second = now;
@@ -66,6 +68,8 @@ static void on_refill(void *data)
 {
     struct pool *p = data;
     struct error err = {0};
+    /* One at a time: a pool that is filled must not take the host's processors from callers, and
+     * one that cannot be filled shows it once and not a hundred times. */
     if (p->closing || p->n_creating || p->n_ready >= pool_wanted(p))
         return;
     p->n_creating = 1;
@@ -150,6 +154,8 @@ static bool pool_member_fits(const struct sandbox *sb, const struct spec *want)
         want->tool_net || spec_has_network(want) || want->intercept || !same_image(have, want) ||
         memcmp(&have->limits, &want->limits, sizeof(have->limits)) != 0)
         return false;
+    /* The member was made with the operator's leave to do without a wall. A caller that did not
+     * give that leave, or asked for the wall, must not get it. */
     for (int w = 0; w < _WALL_MAX; w++)
         if ((want->asked[w] || have->accept_weaker[w]) && !want->accept_weaker[w] &&
             !sb->effective.by[w])
@@ -182,6 +188,8 @@ struct sandbox *pool_claim(struct pool *p, const struct spec *spec)
     }
     if (p->n_ready == 0 && p->told)
         announce_pool(p, EVENT_POOL_EMPTY);
+    /* While claims come one after the other, refilling waits: making a sandbox would compete with
+     * the callers' own commands. It does not wait where the pool is nearly empty. */
     loop_timer_stop(&p->refill); /* again from now */
     pool_schedule(p, p->n_ready > pool_wanted(p) / 4 ? POOL_QUIET_MS : POOL_REFILL_MS);
     return sb;

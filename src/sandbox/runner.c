@@ -139,6 +139,8 @@ static void wait_writable(struct runner *r)
 
 void runner_flush(struct runner *r)
 {
+    /* A frame is queued by many callers and sent once, at the end of what they do. Nothing here
+     * calls back: a connection that turns out to be gone is found by on_poll(), from the loop. */
     if (r->broken || r->closing)
         return;
     while (r->sent < r->out.len) {
@@ -270,6 +272,9 @@ static int gather_frame(struct runner *r, struct gathered *g, const struct frame
         return 0;
     if (msg_output_parse(f->payload, f->length, &m) < 0)
         return -EPROTO;
+    /* The bytes are moved over the head between the two frames. The buffer is ours and is not
+     * looked at again, so that this costs a move where two events would cost two records in a
+     * journal. */
     if (g->stream == f->stream && g->output.which == m.which &&
         g->output.offset + g->output.len == m.offset) {
         memmove(g->end, m.data, m.len);
@@ -331,6 +336,8 @@ static void take_bytes(struct runner *r, size_t len)
         break_connection(r, "the runner broke the protocol");
         return;
     }
+    /* A descriptor that no frame of this read has taken is not what the protocol says. Keeping it
+     * would let a runner fill this process with descriptors. */
     if (r->socket >= 0) {
         client_socket_close(&r->socket);
         break_connection(r, "the runner passed a descriptor without a use");
@@ -339,6 +346,8 @@ static void take_bytes(struct runner *r, size_t len)
     strbuf_reset(&r->in);
     if ((size_t)used < len)
         strbuf_append(&r->in, read_buffer + used, len - (size_t)used);
+    /* The usual case: no unfinished frame. Thousands of idle connections then hold no buffer at
+     * all. */
     else
         strbuf_done(&r->in);
 }
@@ -387,6 +396,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         runner_flush(r);
     if (!(events & UV_READABLE) || r->closing || r->broken)
         return;
+    /* The start of a frame that came in the turn before is put in front of what is read now. */
     size_t kept = r->in.len;
     if (kept)
         memcpy(read_buffer, r->in.data, kept);
@@ -416,6 +426,8 @@ static void set_cut(struct runner *r)
     r->read_left = r->write_left = SIZE_MAX;
     if (!cut_after)
         return;
+    /* For tests: each connection is cut one byte later than the one before, in turns while reading
+     * and while writing, so that a run of them covers every place where a connection can break. */
     *(cut_after & 1 ? &r->read_left : &r->write_left) = cut_after / 2 + 1;
     cut_after++;
 }

@@ -439,6 +439,34 @@ def test_a_unix_socket_is_ours_alone_and_goes_away_others():
         check(os.path.exists(path), "a plain file is not replaced")
 
 
+@test("with a certificate, TCP speaks TLS and the unix socket does not: sbx uses both")
+def test_with_a_certificate_tcp_speaks_tls_and_the_unix_socket_does_not():
+    with tempfile.TemporaryDirectory() as dir:
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                        "-keyout", dir + "/key", "-out", dir + "/cert", "-subj", "/CN=localhost",
+                        "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True)
+        with open(dir + "/log", "wb") as log:
+            p = subprocess.Popen([SANDBOXD, "-listen", f"127.0.0.1:0,unix:{dir}/s", "--tls-cert", dir + "/cert", "--tls-key", dir + "/key",
+                                  "--state-dir", dir + "/state"], stdin=subprocess.DEVNULL, stderr=log)
+
+        def find_port():
+            with open(dir + "/log") as f:
+                return re.search(r"127\.0\.0\.1:([1-9][0-9]*)", f.read())
+
+        def answers(*where):
+            return subprocess.run([SBX, "version", *where], capture_output=True, timeout=60).returncode == 0
+
+        try:
+            wait_for(lambda: p.poll() is not None or find_port(), "it listens")
+            port = find_port().group(1)
+            wait_for(lambda: answers("-addr", f"https://localhost:{port}", "-ca-file", dir + "/cert"), "TLS over TCP")
+            check(answers("-addr", f"unix:{dir}/s"), "plain HTTP over the unix socket")
+            check(not answers("-addr", f"http://127.0.0.1:{port}"), "no plain HTTP over TCP")
+        finally:
+            p.terminate()
+            equal(p.wait(60), 0)
+
+
 @test("sockets and readiness of a service manager")
 def test_sockets_and_readiness_of_a_service_manager():
     with tempfile.TemporaryDirectory() as dir:
