@@ -28,7 +28,7 @@ struct target;
 #define GATEWAY_HOSTS_MAX  2048   /* allowed, denied and intercepted hosts in one request */
 #define GATEWAY_HOSTS_SIZE 131072 /* all of their text, a NUL after each */
 #define GATEWAY_INLINE_MAX                                                                         \
-    8192 /* of which a request carries so much itself: more would fill its socket */
+    8192 /* so much of it is in the request itself: more would fill its socket */
 #define GATEWAY_LINE_MAX 512 /* CONNECT, OK and ERR lines with their newline */
 #define GATEWAY_RULE_SIZE                                                                          \
     160 /* what a rule is called in records: its name, or as much of its text */
@@ -56,7 +56,7 @@ struct gateway_request {
     uint32_t hosts_len;
     uint32_t n_intercepted; /* behind those: tunnels there go through the interceptor, whose socket
                                comes with the request, or are refused where none does */
-    char hosts[GATEWAY_HOSTS_SIZE]; /* of which hosts_len are sent */
+    char hosts[GATEWAY_HOSTS_SIZE]; /* only the first hosts_len are sent */
 };
 
 enum gateway_code {

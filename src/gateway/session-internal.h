@@ -91,7 +91,8 @@ void session_end_cut(struct session *s);
 void session_end_gone(struct session *s);
 void session_close_remote(struct session *s);
 void session_set_timer(struct session *s, uint64_t ms);
-/* Before its descriptor is closed, of which another process may have a copy. */
+/* To be called before its descriptor is closed: another process may have a copy of it, and epoll
+ * would go on to report that one. */
 void session_unwatch(struct session *s, struct epoll_watch *w);
 /* Waits for what the state, and what is in the buffers, needs next. */
 void session_update_watches(struct session *s);

@@ -74,7 +74,7 @@ void task_finish(struct broker_task *t, const struct error *err);
 /* The same with what a call came to, in the words of a caller. */
 void task_fail(struct broker_task *t, const struct kube_result *why, const char *what);
 enum error_code broker_error_code(enum kube_outcome outcome);
-/* Sends a request of which on_done is told; one at a time per task. body is borrowed. */
+/* Sends a request; its answer goes to on_done. One at a time per task. body is borrowed. */
 void task_call(struct broker_task *t, const char *method, const char *path, const json_t *body,
                void (*on_done)(void *data, const struct kube_answer *answer));
 /* Calls go_on after a while: as long as the server asked for, and a growing pause besides. */

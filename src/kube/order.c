@@ -14,7 +14,7 @@
 #define OF(member) offsetof(struct kube_order, member), sizeof(((struct kube_order *)0)->member)
 
 static_assert(_KUBE_OP_MAX <= 32, "a bit for every operation");
-/* Orders are compared and summed up as bytes, of which none may be without a value. */
+/* Orders are compared and summed up as bytes, so that no byte may be without a value. */
 static_assert(offsetof(struct kube_order, ranges) ==
                   offsetof(struct kube_order, spec) + KUBE_SPEC_SIZE,
               "nothing between its members");

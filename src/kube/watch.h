@@ -28,7 +28,7 @@ struct kube_watch_options {
 struct kube_watch_events {
     /* KUBE_ADDED, KUBE_MODIFIED or KUBE_DELETED. object is NULL where a deletion was missed. */
     void (*on_change)(void *data, const struct kube_event *event);
-    /* All objects of a list were told. */
+    /* All objects of a list were reported. */
     void (*on_synced)(void *data);
     /* It goes on by itself. */
     void (*on_trouble)(void *data, const struct kube_result *result);
