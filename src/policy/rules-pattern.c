@@ -199,7 +199,7 @@ static bool has_long(const char *word, const char *flag)
 /* Index behind the last word that can be a flag. */
 static size_t flags_end(const struct shell_command *c)
 {
-    for (size_t i = 1; i < c->n_words; i++)
+    for (size_t i = 1; i < c->n_words && !c->endless; i++)
         if (!c->words[i].unknown && strcmp(c->words[i].text, "--") == 0)
             return i;
     return c->n_words;
@@ -314,7 +314,8 @@ static enum match meets_next(const char *pattern, const struct shell_command *c,
     for (; *k < c->n_words; (*k)++) {
         const struct shell_word *w = &c->words[*k];
         if (flags && !w->unknown && strcmp(w->text, "--") == 0) {
-            flags = value = false;
+            flags = c->endless;
+            value = false;
             continue;
         }
         if (flags && is_flag(w->text)) {

@@ -2,6 +2,7 @@
 /* Variables that are set in a line. Many change what a command means (PATH, LD_PRELOAD, GIT_*,
  * NODE_OPTIONS, ...): such a command is opaque. What is set for a program is harmless only if it is
  * known to be; what stays in the shell, unless it is known not to be. */
+#include <ctype.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -148,6 +149,39 @@ void shell_look_at_name(struct shell_command *c, const char *text, bool for_othe
         shell_mark(c, "sets a variable that may change what a command means", SHELL_NOT_NAMED);
 }
 
+static bool is_name_char(char c)
+{
+    return c == '_' || (c > 0 && isalnum((unsigned char)c));
+}
+
+/* A number is all that arithmetic sets a variable to, and it exports none: that matters for those
+ * which every shell has and exports. "PATH=1" runs programs of the directory "1". */
+bool shell_text_sets_place(const char *text, size_t len)
+{
+    static const char places[] = "PATH HOME CDPATH PWD OLDPWD IFS";
+    for (size_t i = 0; i < len; i++) {
+        size_t n = 0;
+        while (i + n < len && is_name_char(text[i + n]))
+            n++;
+        if (!n)
+            continue;
+        size_t end = i + n;
+        bool before =
+            i >= 2 && (memcmp(text + i - 2, "++", 2) == 0 || memcmp(text + i - 2, "--", 2) == 0);
+        while (end < len && strchr(" \t\n", text[end]) && text[end])
+            end++;
+        size_t operator= 0;
+        while (end + operator < len && text[end + operator] &&
+               strchr("+-*/%<>&^|", text[end + operator]))
+            operator++;
+        bool assigns = end + operator<len && text[end + operator] == '=';
+        if ((before || assigns || operator>= 2) && shell_in_list(places, text + i, n))
+            return true;
+        i += n - 1;
+    }
+    return false;
+}
+
 bool shell_is_plain_mode(const char *name)
 {
     /* Not keyword, which takes NAME=VALUE behind a program's name into its environment, and not
@@ -162,8 +196,10 @@ bool shell_is_plain_mode(const char *name)
 void shell_look_at_env(struct shell_build *b, size_t index)
 {
     struct shell_command *c = &b->out->commands[index];
-    for (size_t i = 0; i < c->n_assigns; i++)
+    for (size_t i = 0; i < c->n_assigns; i++) {
         shell_look_at_name(c, c->assigns[i].text, c->n_words > 0);
+        b->evaluates |= strchr(c->assigns[i].text, '[') != NULL;
+    }
     /* "test -v 'a[$(id)]'" */
     if (c->n_words > 2 && shell_in_list("test [", c->words[0].text, strlen(c->words[0].text)))
         b->arithmetic = true;

@@ -21,6 +21,8 @@ struct shell_build {
     bool loops;      /* something may run more than once */
     bool arithmetic; /* something is evaluated as arithmetic, which runs what its text quotes */
     bool quoted_run; /* a quoted text has a substitution in it */
+    bool evaluates;  /* arithmetic is certain, not only possible */
+    bool sets_place; /* a text would set PATH or its like if it were arithmetic */
     bool overflow;
 };
 
@@ -96,6 +98,7 @@ bool shell_parse_list(struct shell_reader *r, enum shell_stop stop);
 /* run.c, program.c, env.c: by index, because the list may move. */
 void shell_look_through(struct shell_build *b, size_t index);
 bool shell_knows_program(const char *name); /* by a row, or otherwise */
+bool shell_is_endless(const char *name);    /* by its row: "--" does not end its options */
 bool shell_is_foreign(const char *name);    /* ... not even without its version */
 void shell_look_at_program(struct shell_build *b, size_t index);
 void shell_look_at_env(struct shell_build *b, size_t index);
@@ -112,11 +115,15 @@ void shell_look_at_code(struct shell_command *c, const struct shell_item *item);
 bool shell_look_at_module(struct shell_build *b, size_t index, const struct shell_item *item);
 void shell_look_at_value(struct shell_build *b, size_t index, const struct shell_program *p,
                          const struct shell_item *item);
+/* Words that count wherever they are, as "@FILE" does. */
+void shell_look_at_raw_words(struct shell_command *c, const struct shell_program *p, size_t first);
 /* False: it is not known which directory that is. */
 bool shell_enter(struct shell_build *b, const char *to);
 bool shell_env_changes_meaning(const char *name, size_t len, bool for_others);
 /* NAME, NAME=VALUE, NAME+=VALUE or NAME[i]=VALUE is set, for other programs or in the shell. */
 void shell_look_at_name(struct shell_command *c, const char *text, bool for_others);
+/* Would the text, as arithmetic, set a variable that says where programs and files are? */
+bool shell_text_sets_place(const char *text, size_t len);
 /* Is that a mode of the shell ("set -o errexit") in which commands mean what they mean without? */
 bool shell_is_plain_mode(const char *name);
 /* A name without its version: "python3.11" is "python". Into out, at most size. */

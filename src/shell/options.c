@@ -102,6 +102,17 @@ static bool is_single(const struct shell_program *p)
     return p->flags & (PROGRAM_SINGLE | PROGRAM_PREFIX);
 }
 
+static bool is_endless(const struct shell_program *p)
+{
+    return is_single(p) || (p->flags & PROGRAM_ENDLESS);
+}
+
+bool shell_is_endless(const char *name)
+{
+    const struct shell_program *p = shell_find_program(name);
+    return p && is_endless(p);
+}
+
 /* --- long options */
 
 /* What programs answer to whatever else they can do. */
@@ -328,7 +339,8 @@ bool shell_walk_next(struct shell_walk *w, struct shell_item *ret)
         ret->kind = ITEM_HOLE;
         ret->nth = ++w->operands;
     } else if (!word->unknown && strcmp(t, "--") == 0) {
-        w->ended = true;
+        /* find and compilers go on reading options behind it. */
+        w->ended = !is_endless(w->p);
         w->dashes = ret->word;
         return shell_walk_next(w, ret);
     } else if (w->p->flags & PROGRAM_PREFIX) {

@@ -46,6 +46,7 @@ enum {
     PROGRAM_EXPORTS = 1 << 17,  /* ... for other programs, too */
     PROGRAM_INSTALLS = 1 << 18, /* writes outside of the working directory */
     PROGRAM_FILES = 1 << 19,    /* a word "@FILE" stands for the words in that file */
+    PROGRAM_ENDLESS = 1 << 21,  /* "--" does not end its options */
     PROGRAM_INERT = 1 << 20,    /* never runs any of its words, whatever its options are */
 };
 

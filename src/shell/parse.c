@@ -4,6 +4,7 @@
  * ...) are stepped over, so that what is between them is seen whether or not they fit together. A
  * line that a shell would refuse may so show more commands than would run, never fewer. */
 #include <stdint.h>
+#include <ctype.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -200,6 +201,7 @@ static void read_condition(struct shell_reader *r)
         shell_skip_blanks(r, true);
         if (shell_read_word(r, &w)) {
             bool end = is_word(&w, "]]");
+            r->b->evaluates |= shell_in_list("-eq -ne -lt -le -gt -ge -v", w.text, strlen(w.text));
             shell_word_done(&w);
             if (end && operators && !r->bash)
                 shell_add_opaque(r->b, "[[ with operators is not known to every sh", r->depth);
@@ -359,6 +361,21 @@ static bool take_word(struct shell_reader *r, struct shell_draft *d, struct shel
     return d->any = true;
 }
 
+/* bash stores in NAME which descriptor "{NAME}>file" has got. */
+static void look_at_descriptor_name(const struct shell_reader *r, struct shell_command *c)
+{
+    size_t n = 1;
+    if (shell_peek(r, 0) != '{')
+        return;
+    while (shell_peek(r, n) == '_' || isalnum(shell_peek(r, n)))
+        n++;
+    if (n == 1 || shell_peek(r, n) != '}' || shell_peek(r, n + 1) < 0 ||
+        !strchr("<>", shell_peek(r, n + 1)))
+        return;
+    _cleanup_free_ char *name = xstrndup(r->s + r->pos + 1, n - 1);
+    shell_look_at_name(c, name, false);
+}
+
 /* Reads up to what ends a simple command; returns 1 + its index, or 0. *ret_esac: the word that
  * ends a case was there instead. */
 static size_t read_simple(struct shell_reader *r, bool piped, size_t source, bool *ret_esac)
@@ -372,6 +389,7 @@ static size_t read_simple(struct shell_reader *r, bool piped, size_t source, boo
             *ret_esac = true;
             break;
         }
+        look_at_descriptor_name(r, &d.c);
         if (shell_read_redirection(r, &d))
             continue;
         if (!shell_read_word(r, &w) || !take_word(r, &d, &w))

@@ -322,6 +322,19 @@ static bool is_row(const struct shell_program *p, const char *name)
     return p == shell_find_program(name);
 }
 
+/* "@FILE" is replaced before anything else is read, also where it is the value of an option; and
+ * pytest looks for its plugins in all words, whatever they are. */
+void shell_look_at_raw_words(struct shell_command *c, const struct shell_program *p, size_t first)
+{
+    bool pytest = is_row(p, "pytest");
+    for (size_t i = first; i < c->n_words; i++) {
+        if ((p->flags & PROGRAM_FILES) && c->words[i].text[0] == '@')
+            shell_mark(c, "further words come from a file", i);
+        if (pytest && strncmp(c->words[i].text, "-p", 2) == 0)
+            shell_mark(c, "loads a plugin", i);
+    }
+}
+
 void shell_look_at_value(struct shell_build *b, size_t index, const struct shell_program *p,
                          const struct shell_item *item)
 {
@@ -331,6 +344,8 @@ void shell_look_at_value(struct shell_build *b, size_t index, const struct shell
         look_at_target(b, index, p, item);
     if (is_row(p, "chmod"))
         look_at_chmod(c, item);
+    /* "declare -i", and "let", whose operands are nothing else */
+    b->evaluates |= (is_row(p, "declare") && item->letter == 'i') || strcmp(c->name, "let") == 0;
     if (is_row(p, "set") && item->letter == 'o' && item->value && !shell_is_plain_mode(item->value))
         shell_mark(c, "a mode that may change what commands mean", item->value_word);
     if (item->kind == ITEM_OPERAND && strcmp(c->name, "git") == 0) {

@@ -153,6 +153,7 @@ void shell_nested(struct shell_build *b, const char *text, size_t len, int depth
         return;
     }
     b->work -= len;
+    b->sets_place |= shell_text_sets_place(text, len);
     if (!shell_parse_list(&r, STOP_END) || r.bad)
         shell_add_opaque(b, "cannot be read as a shell line", depth);
     for (size_t i = 0; i < r.n_pending; i++)
@@ -298,6 +299,7 @@ static void settle_commands(struct shell_build *b)
         if (c->n_words)
             classify_name(c);
         c->foreign = c->kind == SHELL_NAME_KNOWN && shell_is_foreign(c->name);
+        c->endless = c->name && shell_is_endless(c->name);
         c->moved |= b->moves || (s->directories && b->loops);
         if (c->n_words && is_defined(b, c->words[0].text)) {
             c->kind = SHELL_NAME_UNKNOWN;
@@ -309,6 +311,8 @@ static void settle_commands(struct shell_build *b)
     }
     if (b->arithmetic && b->quoted_run)
         shell_add_opaque(b, "arithmetic may run what a quoted text contains", 0);
+    if (b->evaluates && b->sets_place)
+        shell_add_opaque(b, "arithmetic may set a variable that says where programs are", 0);
     if (b->overflow && !s->n_commands)
         shell_add_opaque(b, "too many definitions", 0);
     if (b->overflow) {

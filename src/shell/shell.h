@@ -59,6 +59,7 @@ struct shell_command {
     bool more;        /* more arguments come at run time */
     bool transparent; /* only runs others of this list */
     bool foreign;     /* in no table: it may run its arguments */
+    bool endless;     /* "--" does not end its options */
     bool moved;       /* relative names are relative to a directory that is not known */
     struct shell_redirect *redirects;
     size_t n_redirects;

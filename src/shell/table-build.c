@@ -28,7 +28,7 @@ static const struct shell_program rows[] = {
      "--debug-output --warn-uninitialized --no-warn-unused-cli --list-presets? --workflow --open:! "
      "--find-package! --install-prefix:> --log-context --debug-find",
      "make ninja"},
-    {"ctest", WRITES, 0,
+    {"ctest", WRITES | PROGRAM_ENDLESS, 0,
      "-VQNF -j? -RELI: -C: -D:! -S:! -T:! -M:! --verbose --extra-verbose --output-on-failure "
      "--parallel? --tests-regex: --exclude-regex: --label-regex: --label-exclude: --build-config: "
      "--test-dir: --timeout: --rerun-failed --stop-on-failure --progress --quiet --output-log:> "
@@ -91,7 +91,8 @@ static const struct shell_program rows[] = {
      "-vqfcb -k: -s: -p: -t: --verbose --quiet --locals --failfast --catch --buffer "
      "--start-directory: --pattern: --top-level-directory: --durations:"},
     {"ruff", SUBS, 0, "-vqs --verbose --quiet --silent --config:! --isolated --color:"},
-    {"ruff.check ruff.format ruff.rule ruff.version ruff.clean ruff.linter", WRITES, 0,
+    {"ruff.check ruff.format ruff.rule ruff.version ruff.clean ruff.linter", WRITES | PROGRAM_FILES,
+     0,
      "-ewnvqs --fix --no-fix --unsafe-fixes --diff --check --select: --ignore: --extend-select: "
      "--extend-ignore: --output-format: -o:> --output-file:> --watch --no-cache --preview "
      "--no-preview --target-version: --line-length: --exclude: --show-fixes --show-files "

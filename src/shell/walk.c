@@ -66,15 +66,6 @@ static bool row_runs_others(const struct shell_program *p)
     return strpbrk(p->options, more) || ((p->flags & PROGRAM_FIRST) && strchr(p->options, '@'));
 }
 
-/* "@FILE" is replaced before anything else is read, also where it is the value of an option. */
-static void look_for_files_of_words(struct shell_command *c, const struct shell_program *p,
-                                    size_t first)
-{
-    for (size_t i = first; (p->flags & PROGRAM_FILES) && i < c->n_words; i++)
-        if (c->words[i].text[0] == '@')
-            shell_mark(c, "further words come from a file", i);
-}
-
 /* The rows that words are passed on to; NULL at the end. */
 static const struct shell_program *next_passed(const char **names)
 {
@@ -104,7 +95,7 @@ static void look_at_passed(struct look *l, size_t first)
 {
     const struct shell_program *q;
     for (const char *names = l->p->passes; (q = next_passed(&names));) {
-        look_for_files_of_words(command_of(l), q, first);
+        shell_look_at_raw_words(command_of(l), q, first);
         struct shell_walk w = shell_walk_start(command_of(l), q, first);
         struct shell_item item;
         while (shell_walk_next(&w, &item)) {
@@ -116,6 +107,13 @@ static void look_at_passed(struct look *l, size_t first)
             w.c = command_of(l);
         }
     }
+}
+
+/* Not a file whose text stays what it is. */
+static bool reads_stream(const char *path)
+{
+    return strcmp(path, "-") == 0 || strncmp(path, "/dev/", 5) == 0 ||
+           strncmp(path, "/proc/", 6) == 0;
 }
 
 static void look_at_option(struct look *l, const struct shell_item *item)
@@ -145,6 +143,10 @@ static void look_at_option(struct look *l, const struct shell_item *item)
         l->inner = item->value ? item->value_word : item->word + 1;
         break;
     case '<':
+        /* A file of what is to be run, as "make -f -" */
+        if ((l->p->flags & PROGRAM_TARGETS) && item->value && reads_stream(item->value))
+            shell_mark(c, "what it runs is not known", SHELL_NOT_NAMED);
+        /* fall through */
     case '>':
         shell_add_file(l->b, l->index, l->p, item);
         break;
@@ -160,6 +162,7 @@ static void look_at_option(struct look *l, const struct shell_item *item)
         break;
     case '@':
         l->b->arithmetic = true; /* an index of the variable is */
+        l->b->evaluates |= item->value && strchr(item->value, '[');
         if (item->value)
             shell_look_at_name(c, item->value, false);
         else
@@ -186,12 +189,9 @@ static bool is_assignment(const struct shell_word *w)
 
 static void look_at_script(struct look *l, const struct shell_item *item)
 {
-    static const char *const streams[] = {"/dev/", "/proc/"};
     struct shell_command *c = command_of(l);
     /* A word in a script's place that makes node read commands. */
-    bool stream = strcmp(item->value, "-") == 0 || strcmp(item->value, "inspect") == 0;
-    for (size_t i = 0; i < ELEMENTS(streams); i++)
-        stream |= strncmp(item->value, streams[i], strlen(streams[i])) == 0;
+    bool stream = reads_stream(item->value) || strcmp(item->value, "inspect") == 0;
     if (c->words[item->word].unknown || stream)
         shell_mark(c, "what it runs is not known", SHELL_NOT_NAMED);
     c->chosen = item->word;
@@ -221,9 +221,11 @@ static void look_at_operand(struct look *l, const struct shell_item *item)
         return;
     }
     bool first = l->operands++ == 0;
-    if (l->p->flags & PROGRAM_SETS)
+    if (l->p->flags & PROGRAM_SETS) {
         shell_look_at_name(command_of(l), item->value,
                            l->exports || (l->p->flags & PROGRAM_EXPORTS));
+        l->b->evaluates |= strchr(item->value, '[') != NULL;
+    }
     if (l->p->passes)
         look_at_passed_word(l, item);
     if ((l->p->flags & PROGRAM_SECOND) && l->operands == 2) {
@@ -375,7 +377,7 @@ static void walk_row(struct shell_build *b, size_t index, const struct shell_pro
                      const char *name, size_t first)
 {
     struct look l = {.b = b, .index = index, .p = p};
-    look_for_files_of_words(command_of(&l), p, first);
+    shell_look_at_raw_words(command_of(&l), p, first);
     struct shell_walk w = shell_walk_start(command_of(&l), p, first);
     struct shell_item item;
     while (!l.inner && shell_walk_next(&w, &item)) {

@@ -204,8 +204,11 @@ static void read_braces(struct shell_reader *r, bool quoted)
     /* ${x@P} expands a value as a prompt, which runs what is in it; an index is arithmetic. */
     if (len >= 2 && memcmp(body + len - 2, "@P", 2) == 0)
         shell_add_opaque(r->b, "runs what a variable contains", r->depth);
-    if (memchr(body, '[', len) || memchr(body, ':', len))
+    const char *colon = memchr(body, ':', len);
+    if (memchr(body, '[', len) || colon)
         r->b->arithmetic = true;
+    r->b->evaluates |=
+        memchr(body, '[', len) || (colon && colon + 1 < body + len && !strchr("-=?+", colon[1]));
     r->pos++;
 }
 
@@ -230,7 +233,7 @@ bool shell_skip_arithmetic(struct shell_reader *r)
     }
     strbuf_done(&st.text);
     if (!r->bad && depth == 0) {
-        r->b->arithmetic = true;
+        r->b->arithmetic = r->b->evaluates = true;
         return true;
     }
     /* A subshell in a substitution after all: it is read again, which must not double for ever. */
@@ -249,7 +252,7 @@ static bool is_name_char(int c)
 /* $[...], bash's old arithmetic. */
 static void read_old_arithmetic(struct shell_reader *r, struct word_state *st, bool quoted)
 {
-    r->b->arithmetic = true;
+    r->b->arithmetic = r->b->evaluates = true;
     r->bad |= !r->bash; /* just text to others */
     for (r->pos += 2; !r->bad && shell_peek(r, 0) != ']';) {
         if (shell_peek(r, 0) < 0)

@@ -184,6 +184,9 @@ static void check_long(const struct shell_option *o)
             continue;
         snprintf(option, sizeof(option), "%.*s", (int)len, o->name);
         check_forms(o->meaning, "", option, o->values);
+        if ((is_single() || (row->flags & PROGRAM_ENDLESS)) && !(row->flags & PROGRAM_SCRIPT))
+            /* "--" is no end */
+            check_forms(o->meaning, "vv -- ", option, o->values);
         if (plain_letter(0) && !is_single()) {
             char before[8];
             snprintf(before, sizeof(before), "-%c ", plain_letter(0));
@@ -327,10 +330,13 @@ static void check_whole_row(void)
 /* Compilers glue everything to everything. */
 static void check_prefixes(void)
 {
-    static const char *const runs[] = {
-        "@file",  "-fpass-plugin=x", "-Wl,-plugin,x", "-Wl,-z,now,-plugin,x", "-B.",
-        "-B .",   "-specs=x",        "-wrapper sh",   "-frobnicate",          "-Xlinker -plugin",
-        "-Wa,-x", "--frobnicate"};
+    static const char *const runs[] = {"@file",         "-fpass-plugin=x",
+                                       "-Wl,-plugin,x", "-Wl,-z,now,-plugin,x",
+                                       "-B.",           "-B .",
+                                       "-specs=x",      "-wrapper sh",
+                                       "-frobnicate",   "-Xlinker -plugin",
+                                       "-Wa,-x",        "--frobnicate",
+                                       "-- -fplugin=x", "a.c -- -B."};
     static const char *const plain[] = {"-O2",      "-Wall",      "-DX=y",    "-Iinclude", "-I x",
                                         "-std=c17", "-Wl,-z,now", "-fno-lto", "-lm",       "-g3"};
     row = shell_find_program("gcc");
