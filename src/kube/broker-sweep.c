@@ -58,20 +58,20 @@ static void sweep_later(struct kube_sweep *s, uint64_t ms, void (*go_on)(void *d
     loop_timer_start(&s->timer, ms);
 }
 
-static void sweep_call(struct kube_sweep *s, const char *method, const char *name,
-                       const char *query_name, const char *query, const json_t *body,
+/* A namespace that is shared is the same for all orders. */
+static void sweep_path(const struct kube_sweep *s, enum kube_object object, struct strbuf *path)
+{
+    static const struct kube_order any;
+    kube_manifest_collection(object, s->broker->o.ceiling, &any, path);
+}
+
+static void sweep_list(struct kube_sweep *s, enum kube_object object, const char *selector,
                        void (*on_done)(void *data, const struct kube_answer *answer))
 {
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
-    static const struct kube_order none; /* a shared namespace depends on none */
-    bool pods = query && strncmp(query, KUBE_LABEL_NET, strlen(KUBE_LABEL_NET)) == 0;
-    kube_manifest_collection(pods ? KUBE_OBJECT_POD : KUBE_OBJECT_POLICY, s->broker->o.ceiling,
-                             &none, &path);
-    if (name)
-        strbuf_printf(&path, "/%s", name);
-    if (query_name)
-        kube_query_add(&path, query_name, query);
-    s->call = kube_call_json(s->broker->o.client, method, path.data, body, CALL_MS, on_done, s);
+    sweep_path(s, object, &path);
+    kube_query_add(&path, "labelSelector", selector);
+    s->call = kube_call_json(s->broker->o.client, "GET", path.data, NULL, CALL_MS, on_done, s);
 }
 
 /* --- one policy */
@@ -80,6 +80,8 @@ static bool policy_is_used(const struct kube_sweep *s, const char *name)
 {
     const struct kube_broker *b = s->broker;
     char buffer[KUBE_PLACE_SIZE];
+    if (broker_knows_net(b, kube_manifest_policy_sum(name)))
+        return true;
     list_for_each(t, &b->tasks, struct broker_task, node) {
         if (t->order.op == KUBE_CREATE &&
             strcmp(kube_manifest_name(KUBE_OBJECT_POLICY, b->o.ceiling, &t->order, buffer,
@@ -87,7 +89,7 @@ static bool policy_is_used(const struct kube_sweep *s, const char *name)
                    name) == 0)
             return true;
     }
-    return broker_knows_net(b, kube_manifest_policy_sum(name));
+    return false;
 }
 
 static void on_policy_deleted(void *data, const struct kube_answer *answer)
@@ -111,7 +113,11 @@ static void sweep_delete(void *data)
     struct kube_sweep *s = data;
     _cleanup_json_ json_t *body = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind",
                                             "DeleteOptions", "preconditions", "uid", s->uid);
-    sweep_call(s, "DELETE", s->name, NULL, NULL, body, on_policy_deleted);
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
+    sweep_path(s, KUBE_OBJECT_POLICY, &path);
+    strbuf_printf(&path, "/%s", s->name);
+    s->call = kube_call_json(s->broker->o.client, "DELETE", path.data, body, CALL_MS,
+                             on_policy_deleted, s);
 }
 
 static void on_policy_pods(void *data, const struct kube_answer *answer)
@@ -134,7 +140,7 @@ static void sweep_look(struct kube_sweep *s, const json_t *policy)
     snprintf(s->name, sizeof(s->name), "%s", json_member_text(metadata, "name"));
     snprintf(s->uid, sizeof(s->uid), "%s", json_member_text(metadata, "uid"));
     snprintf(selector, sizeof(selector), KUBE_LABEL_NET "=%s", kube_manifest_policy_sum(s->name));
-    sweep_call(s, "GET", NULL, "labelSelector", selector, NULL, on_policy_pods);
+    sweep_list(s, KUBE_OBJECT_POD, selector, on_policy_pods);
 }
 
 /* --- a round */
@@ -210,7 +216,7 @@ static void sweep_begin(void *data)
         return;
     }
     kube_manifest_selector(b->o.ceiling, selector);
-    sweep_call(s, "GET", NULL, "labelSelector", selector, NULL, on_policies);
+    sweep_list(s, KUBE_OBJECT_POLICY, selector, on_policies);
 }
 
 bool sweep_is_at(const struct kube_broker *b, const char *policy)
