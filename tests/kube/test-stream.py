@@ -126,8 +126,10 @@ def by_hand():
             bad.send(json.dumps(dict(event, exec_id=a["exec_id"]) if isinstance(event, dict) else event))
             list(bad.messages())
             equal(bad.close_code, 1008, event)
-        ws = d.ws(path)
+        before, ws = d.ws(path), d.ws(path)
         d.token = TOKEN
+        list(before.messages())
+        equal(before.close_code, 1008, "a newer connection takes the place of the one before")
         for event in ({"type": "start"}, {"type": "output", "stream": "stdout", "data": "a"}, {"type": "output", "stream": "stdout", "data": "\ufffd"}):
             ws.send(json.dumps(dict(event, exec_id=a["exec_id"], sandbox_id=sb.id, time="2026-01-01T00:00:00Z")))
         time.sleep(1)
