@@ -183,15 +183,22 @@ class Cluster:
         self.etcd.send_signal(signal.SIGKILL)
         self.etcd.wait()
 
+    def connect(self, timeout):
+        return http.client.HTTPSConnection("127.0.0.1", PORT, context=self.tls, timeout=timeout)
+
+    @staticmethod
+    def call_on(connection, method, path, body=None, token=ADMIN, kind="application/json"):
+        text = body if body is None or isinstance(body, str) else json.dumps(body)
+        connection.request(method, path, text, {"Authorization": "Bearer " + token, "Content-Type": kind})
+        r = connection.getresponse()
+        return Answer(r.status, r.headers, r.read())
+
     def call(self, method, path, body=None, token=ADMIN, kind="application/json", timeout=60):
-        c = http.client.HTTPSConnection("127.0.0.1", PORT, context=self.tls, timeout=timeout)
+        connection = self.connect(timeout)
         try:
-            text = body if body is None or isinstance(body, str) else json.dumps(body)
-            c.request(method, path, text, {"Authorization": "Bearer " + token, "Content-Type": kind})
-            r = c.getresponse()
-            return Answer(r.status, r.headers, r.read())
+            return self.call_on(connection, method, path, body, token, kind)
         finally:
-            c.close()
+            connection.close()
 
     def insist(self, method, path, body=None, **kw):
         """As call(), again for as long as the server says that it cannot now: on a busy host etcd's answers come late."""
@@ -240,27 +247,30 @@ class Cluster:
         """Without a controller-manager and a kubelet a namespace would be deleted for ever: its pods are ended and its
         finalizer is taken away here."""
         while True:
+            connection = self.connect(10)
             try:
-                for space in self.call("GET", "/api/v1/namespaces", timeout=10).json.get("items", []):
-                    if space["metadata"].get("deletionTimestamp") and not space["metadata"].get("annotations", {}).get("test/stays"):
-                        self.end_namespace(space)
+                while True:
+                    for space in self.call_on(connection, "GET", "/api/v1/namespaces").json.get("items", []):
+                        if space["metadata"].get("deletionTimestamp") and not space["metadata"].get("annotations", {}).get("test/stays"):
+                            self.end_namespace(connection, space)
+                    time.sleep(0.1)
             except (OSError, http.client.HTTPException, ValueError, KeyError):
-                pass  # the API server is being killed
+                connection.close()  # the API server is being killed
             time.sleep(0.1)
 
-    def end_namespace(self, space):
+    def end_namespace(self, connection, space):
         name = space["metadata"]["name"]
-        for pod in self.call("GET", f"/api/v1/namespaces/{name}/pods", timeout=10).json["items"]:
-            self.call("DELETE", f"/api/v1/namespaces/{name}/pods/{pod['metadata']['name']}", {"gracePeriodSeconds": 0}, timeout=10)
+        for pod in self.call_on(connection, "GET", f"/api/v1/namespaces/{name}/pods").json["items"]:
+            self.call_on(connection, "DELETE", f"/api/v1/namespaces/{name}/pods/{pod['metadata']['name']}", {"gracePeriodSeconds": 0})
         for kind in ("api/v1/namespaces/{}/serviceaccounts", "api/v1/namespaces/{}/persistentvolumeclaims",
                      "api/v1/namespaces/{}/resourcequotas", "apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"):
-            for item in self.call("GET", "/" + kind.format(name), timeout=10).json["items"]:
+            for item in self.call_on(connection, "GET", "/" + kind.format(name)).json["items"]:
                 path = f"/{kind.format(name)}/{item['metadata']['name']}"
                 if item["metadata"].get("finalizers"):
-                    self.call("PATCH", path, {"metadata": {"finalizers": None}}, kind="application/merge-patch+json", timeout=10)
-                self.call("DELETE", path, timeout=10)
+                    self.call_on(connection, "PATCH", path, {"metadata": {"finalizers": None}}, kind="application/merge-patch+json")
+                self.call_on(connection, "DELETE", path)
         space["spec"]["finalizers"] = []
-        self.call("PUT", f"/api/v1/namespaces/{name}/finalize", space, timeout=10)
+        self.call_on(connection, "PUT", f"/api/v1/namespaces/{name}/finalize", space)
 
 
 COLLECTIONS = {
