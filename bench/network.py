@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sandbox's network costs, beside connections without any sandbox in the same run.
 
-    network.py BUILD [PART...]    RUNS (5), MIB (256) and PAIRS (200) can be set; needs root. PART: by_name, by_frames, by_address, many_rules
+    network.py BUILD [PART...]    RUNS (5), MIB (256) and PAIRS (200) can be set; needs root. PART: by_name, by_server, by_frames, by_address, many_rules
 
 Makes two network namespaces of its own: the daemon's, and one behind a pair of links with a server. Prints a row per
 promise, as five.py does: its name, the median of the ratios, "<=" or ">=", what is expected, and all ratios. Things that
@@ -51,12 +51,19 @@ def make_world(place):
     with open(f"{place}/hosts", "w") as f:
         f.write("127.0.0.1 localhost\n127.0.0.2 bench.test\n")
     sh(f"mount --bind {place}/hosts /etc/hosts")
+    # resolved.test is no name of the hosts file: a name server has it.
+    with open(f"{place}/resolv.conf", "w") as f:
+        f.write("nameserver 127.0.0.1\n")
+    sh(f"mount --bind {place}/resolv.conf /etc/resolv.conf")
     sh("ip link set lo up; sysctl -qw net.ipv4.ip_forward=1")
     other = start("unshare", "--net", "sleep", "1000000")
     time.sleep(0.3)
     sh(f"ip link add outer type veth peer name inner netns {other.pid}; ip addr add 11.0.0.1/24 dev outer; ip link set outer up")
     into = f"nsenter -t {other.pid} -n"
     sh(f"{into} ip addr add {ACROSS}/24 dev inner; {into} ip link set inner up; {into} ip link set lo up")
+    if shutil.which("dnsmasq"):
+        start("dnsmasq", "--keep-in-foreground", "--no-resolv", "--no-hosts", "--conf-file=/dev/null", "--pid-file=", "--user=root",
+              "--listen-address=127.0.0.1", "--bind-interfaces", "--local=/test/", "--host-record=resolved.test,127.0.0.2")
     start(PEER, "serve", HERE, PORT)
     start(PEER, "proxy", "127.0.0.1", PROXY)
     start("nsenter", "-t", str(other.pid), "-n", PEER, "serve", ACROSS, PORT)
@@ -111,6 +118,15 @@ def by_name(d):
         lambda: inside(many, REQUESTS, 100, "bench.test", PORT, "3128"), lambda: inside(box, REQUESTS, 100, "bench.test", PORT, "3128"))
 
 
+def by_server(d):
+    """The proxy that it is compared with asks for addresses of IPv4 alone."""
+    if not shutil.which("dnsmasq"):
+        return
+    box = d.sandbox(network={"allow": [{"host": "resolved.test"}]})
+    pairs("a small request by a name of a name server / through a bare CONNECT proxy", "<=", 2.0,
+        lambda: inside(box, REQUESTS, 100, "resolved.test", PORT, "3128"), lambda: outside(REQUESTS, 100, "resolved.test", PORT, PROXY))
+
+
 def by_frames(d):
     if not shutil.which("runsc"):
         return
@@ -158,6 +174,6 @@ place = tempfile.mkdtemp(prefix="mas-bench-")
 atexit.register(shutil.rmtree, place, True)
 make_world(place)
 with Daemon(config=OPEN) as daemon:
-    for part in (by_name, by_frames, by_address, many_rules):
+    for part in (by_name, by_server, by_frames, by_address, many_rules):
         if not sys.argv[2:] or part.__name__ in sys.argv[2:]:
             part(daemon)

@@ -38,10 +38,12 @@ static void read_line(struct hosts_file *h, char *line, struct address *a)
         add_name(h, name, plain ? a : &resolvers);
 }
 
-/* Is the file asked first, and an answer of it the last word? */
-static bool comes_first(const char *path)
+/* The sources of host names in nsswitch.conf: is the file asked first, and an answer of it the last
+ * word, and are name servers asked after it and nothing else? */
+static bool read_sources(const char *path, bool *ret_then_servers)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(FILE_MAX);
+    *ret_then_servers = false;
     if (fd_read_file_at(AT_FDCWD, path, &text) < 0 || !text.data)
         return false;
     char *save = NULL;
@@ -49,10 +51,13 @@ static bool comes_first(const char *path)
         line += strspn(line, SPACE);
         if (strncmp(line, "hosts:", 6) != 0)
             continue;
-        line += 6 + strspn(line + 6, SPACE);
-        if (strcspn(line, SPACE "#[") != 5 || strncmp(line, "files", 5) != 0)
-            return false;
-        return line[5 + strspn(line + 5, SPACE)] != '[';
+        char *rest = line + 6;
+        rest[strcspn(rest, "#")] = 0;
+        const char *first = strtok_r(rest, SPACE, &save);
+        const char *second = first ? strtok_r(NULL, SPACE, &save) : NULL;
+        const char *third = second ? strtok_r(NULL, SPACE, &save) : NULL;
+        *ret_then_servers = second && strcmp(second, "dns") == 0 && !third;
+        return first && strcmp(first, "files") == 0 && !(second && second[0] == '[');
     }
     return false;
 }
@@ -68,7 +73,8 @@ static void hosts_file_read(struct hosts_file *h, const char *path, const char *
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(FILE_MAX);
     size_t n = 1;
     hosts_file_done(h);
-    if (!comes_first(switch_path) || fd_read_file_at(AT_FDCWD, path, &text) < 0 || !text.data)
+    if (!read_sources(switch_path, &h->then_servers) ||
+        fd_read_file_at(AT_FDCWD, path, &text) < 0 || !text.data)
         return;
     for (const char *c = text.data; *c; c++)
         n += *c == '\n';
@@ -80,7 +86,7 @@ static void hosts_file_read(struct hosts_file *h, const char *path, const char *
         read_line(h, line, &h->addresses[n++]);
 }
 
-static bool has_changed(const char *path, struct stat *seen)
+bool hosts_file_has_changed(const char *path, struct stat *seen)
 {
     struct stat now;
     if (stat(path, &now) < 0)
@@ -98,12 +104,17 @@ bool hosts_file_find(struct hosts_file *h, const char *name, struct address *ret
 {
     const char *path = h->path ? h->path : "/etc/hosts";
     const char *switch_path = h->switch_path ? h->switch_path : "/etc/nsswitch.conf";
-    bool changed = has_changed(path, &h->seen);
-    if (has_changed(switch_path, &h->switch_seen) || changed)
+    bool changed = hosts_file_has_changed(path, &h->seen);
+    if (hosts_file_has_changed(switch_path, &h->switch_seen) || changed)
         hosts_file_read(h, path, switch_path);
     const struct address *found = h->names ? map_find(h->names, name) : NULL;
     if (!found || found == &resolvers)
         return false;
     *ret = *found;
     return true;
+}
+
+bool hosts_file_leaves_to_servers(const struct hosts_file *h, const char *name)
+{
+    return h->then_servers && h->names && !map_find(h->names, name);
 }

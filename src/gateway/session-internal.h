@@ -5,6 +5,7 @@
  *   session-request.c  what the client asks for (a line, or the head of an HTTP request)
  *   session-decide.c   whether it may: the one place where rules are asked
  *   session-resolve.c  the name's addresses
+ *   session-dns.c      the same where a name server can be asked without libc's resolver
  *   session-connect.c  the connection to one of them
  *   session-share.c    what one sandbox or key may have of what all share
  *   session-intercept.c  the connection, where the sandbox's interceptor is to read it
@@ -19,15 +20,25 @@
 #include "gateway/relay.h"
 #include "gateway/session.h"
 
+/* Addresses of one name that are looked at, of each kind. */
+#define FOUND_MAX 32
+
+/* Kinds of addresses, each of which is a question. */
+enum { LOOKUP_IPV4, LOOKUP_IPV6, _LOOKUP_KINDS };
+
 /* A name in the resolver; outlives a session that does not wait for it. */
 struct lookup {
     struct list node;
+    struct gateway *gateway;
     struct session *session; /* or NULL */
     char label[GATEWAY_LABEL_SIZE];
     uint64_t owner;
     char host[TARGET_HOST_MAX + 1];
-    int error; /* of getaddrinfo(); 0: list has what it found */
-    struct addrinfo *list;
+    bool threaded; /* a thread has it */
+    int error;     /* of getaddrinfo(); 0: these were found, in the order in which they are tried */
+    struct address found[_LOOKUP_KINDS * FOUND_MAX];
+    size_t n_found;
+    struct dns_exchange *exchange; /* with a name server, or NULL */
 };
 
 /* Addresses of one name that are tried, one after another. */
@@ -113,6 +124,14 @@ const char *session_why_not_name(const struct session *s, const char *name);
 /* session-resolve.c */
 void session_start_resolve(struct session *s);
 void session_abandon_lookup(struct session *s);
+/* It has found addresses, or an error: its session goes on, and it is freed. */
+void lookup_end(struct lookup *l);
+/* Hands it to a thread. 0 or -errno. */
+int lookup_send(struct lookup *l);
+
+/* session-dns.c */
+/* Asks a name server. False: that is not to be done for this name, or cannot. */
+bool lookup_ask_server(struct lookup *l);
 
 /* session-share.c */
 /* Why there is no room for this one, which is in the list already, or NULL. */

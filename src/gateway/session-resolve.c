@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 
-/* A lookup cannot be taken back once a thread has it: it is left to end alone (on_resolved). */
+/* A lookup cannot be taken back once a thread has it: it is left to end alone (lookup_end). */
 void session_abandon_lookup(struct session *s)
 {
     if (!s->lookup)
@@ -23,15 +23,13 @@ void session_abandon_lookup(struct session *s)
 }
 
 /* Keeps the addresses that may be connected to; these and no others are used from here on. */
-static void choose_addresses(struct session *s, const struct addrinfo *list)
+static void choose_addresses(struct session *s, const struct lookup *l)
 {
     enum address_class class = _ADDRESS_CLASS_MAX;
-    for (const struct addrinfo *ai = list; ai && s->n_addresses < ADDRESSES_MAX; ai = ai->ai_next) {
-        struct address *a = &s->addresses[s->n_addresses];
-        if (address_from_sockaddr(ai->ai_addr, a) < 0)
-            continue;
+    for (size_t i = 0; i < l->n_found && s->n_addresses < ADDRESSES_MAX; i++) {
+        const struct address *a = &l->found[i];
         if (session_may_connect(s, a))
-            s->n_addresses++;
+            s->addresses[s->n_addresses++] = *a;
         else
             class = address_classify(a);
     }
@@ -71,20 +69,19 @@ static struct session *find_waiting(struct gateway *g)
     return next;
 }
 
-static void on_resolved(struct gateway *g, struct lookup *l)
+void lookup_end(struct lookup *l)
 {
+    struct gateway *g = l->gateway;
     struct session *s = l->session;
     list_remove(&l->node);
     if (s) {
         s->lookup = NULL;
         if (l->error == 0)
-            choose_addresses(s, l->list);
+            choose_addresses(s, l);
         else
             session_refuse(s, GATEWAY_RESOLVE_FAILED, "%s: %s", s->target.host,
                            gai_strerror(l->error));
     }
-    if (l->list)
-        freeaddrinfo(l->list);
     free(l);
     for (struct session *next; (next = find_waiting(g));)
         start_lookup(next);
@@ -92,13 +89,23 @@ static void on_resolved(struct gateway *g, struct lookup *l)
 
 /* --- the resolver's threads */
 
-static void *resolver_main(void *data)
+static void resolver_look_up(struct lookup *l)
 {
     static const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *list = NULL;
+    l->error = getaddrinfo(l->host, NULL, &hints, &list);
+    for (const struct addrinfo *ai = list; ai && l->n_found < ELEMENTS(l->found); ai = ai->ai_next)
+        l->n_found += address_from_sockaddr(ai->ai_addr, &l->found[l->n_found]) == 0;
+    if (list)
+        freeaddrinfo(list);
+}
+
+static void *resolver_main(void *data)
+{
     const struct gateway_resolver *r = data;
     struct lookup *l;
     while (read(r->ask[0], &l, sizeof(l)) == sizeof(l)) {
-        l->error = getaddrinfo(l->host, NULL, &hints, &l->list);
+        resolver_look_up(l);
         if (write(r->answer[1], &l, sizeof(l)) != sizeof(l))
             abort(); /* a pipe has room for all that are looked up at a time */
     }
@@ -106,37 +113,39 @@ static void *resolver_main(void *data)
 }
 
 /* There are never more lookups than threads can be, so none waits behind another. */
-static int resolver_send(struct gateway_resolver *r, struct lookup *l, size_t under_way)
+int lookup_send(struct lookup *l)
 {
-    if (r->n_threads <= under_way && r->n_threads < GATEWAY_LOOKUPS &&
+    struct gateway_resolver *r = &l->gateway->resolver;
+    size_t busy = 0;
+    list_for_each(other, &l->gateway->lookups, struct lookup, node)
+        busy += other->threaded;
+    if (r->n_threads <= busy && r->n_threads < GATEWAY_LOOKUPS &&
         pthread_create(&r->threads[r->n_threads], NULL, resolver_main, r) == 0)
         r->n_threads++;
     if (r->n_threads == 0)
         return -EAGAIN;
+    l->threaded = true;
     return write(r->ask[1], &l, sizeof(l)) == sizeof(l) ? 0 : -EIO;
 }
 
 static void on_answer(struct epoll_watch *w, uint32_t ready)
 {
-    struct gateway *g = container_of(w, struct gateway, resolver.answers);
     struct lookup *l;
     (void)ready;
     if (read(w->fd, &l, sizeof(l)) == sizeof(l))
-        on_resolved(g, l);
+        lookup_end(l);
 }
 
 static void start_lookup(struct session *s)
 {
     struct gateway *g = s->gateway;
     struct lookup *l = new0(struct lookup);
-    size_t under_way = 0;
-    list_for_each(other, &g->lookups, struct lookup, node)
-        under_way++;
     memcpy(l->host, s->target.host, sizeof(l->host));
     memcpy(l->label, s->label, sizeof(l->label));
+    l->gateway = g;
     l->owner = s->owner;
     l->session = s;
-    int r = resolver_send(&g->resolver, l, under_way);
+    int r = lookup_ask_server(l) ? 0 : lookup_send(l);
     if (r < 0) {
         free(l);
         session_refuse(s, GATEWAY_RESOLVE_FAILED, "%s: %s", s->target.host, strerror(-r));

@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "gateway/gateway-proto.h"
 #include "gateway/hosts-file.h"
+#include "gateway/resolv-file.h"
 #include "gateway/rule-set.h"
 
 #define GATEWAY_LOG_SHARES 64
@@ -27,9 +28,14 @@ struct gateway_log_share {
     uint32_t n;
 };
 
-/* A thread for each name that is looked up at a time: libc's resolver waits. What goes to them and
- * comes back is a pointer to a struct lookup, of which the thread is the only user meanwhile. */
+/* A name server is asked by the loop itself where the host's files say that it has the last word
+ * (session-dns.c). All else is libc's resolver's, with a thread for each name that is looked up at
+ * a time, because it waits. What goes to the threads and comes back is a pointer to a struct
+ * lookup, of which the thread is the only user meanwhile. */
 struct gateway_resolver {
+    struct resolv_file file;
+    int64_t
+        not_before_ms; /* when the name server is asked by the loop again, after it was silent */
     int ask[2], answer[2]; /* pipes: the threads read the first and write the second */
     pthread_t threads[GATEWAY_LOOKUPS];
     size_t n_threads; /* that were needed so far */
