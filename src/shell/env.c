@@ -145,7 +145,7 @@ void shell_look_at_name(struct shell_command *c, const char *text, bool for_othe
     const char holes[] = {SHELL_ANY, SHELL_GLOB, SHELL_ONE, 0};
     if (strcspn(text, holes) < len)
         shell_mark(c, "sets variables of names that are not known", SHELL_NOT_NAMED);
-    else if (shell_env_changes_meaning(text, len, for_others && text[len]))
+    else if (shell_env_changes_meaning(text, len, for_others))
         shell_mark(c, "sets a variable that may change what a command means", SHELL_NOT_NAMED);
 }
 

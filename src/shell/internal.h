@@ -24,6 +24,7 @@ struct shell_build {
     bool evaluates;  /* arithmetic is certain, not only possible */
     bool sets_place; /* a text would set PATH or its like if it were arithmetic */
     bool overflow;
+    size_t installs; /* 1 + index of the command whose places to install to were looked for last */
 };
 
 #define SHELL_PENDING_MAX 16

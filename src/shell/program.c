@@ -239,8 +239,9 @@ static void look_at_target(struct shell_build *b, size_t index, const struct she
                            const struct shell_item *item)
 {
     struct shell_command *c = &b->out->commands[index];
-    if (!is_install_target(item->value))
+    if (b->installs == index + 1 || !is_install_target(item->value))
         return;
+    b->installs = index + 1; /* all words are looked at for the first target, and not for each */
     bool make = shell_in_list("make gmake", c->name, strlen(c->name));
     if (!make || !(add_install_places(b, index, p, "DESTDIR") ||
                    add_install_places(b, index, p, "PREFIX prefix")))

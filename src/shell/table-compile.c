@@ -50,6 +50,55 @@ static const struct shell_program rows[] = {
      "-specs*! --specs*! -wrapper:! -B:! -Xclang:! -Xlinker:! -Xpreprocessor:! -Xassembler:! -T:< "
      "--config*! -iplugindir*! -load:! -ccc*! --gcc-toolchain*! -no-canonical-prefixes -z: "
      "-fintegrated-as -coverage --coverage --verbose -Rpass* -fopt-info* -Oz"},
+    {"nm", PROGRAM_FILES, 0,
+     "-aABCDegjlnopPrSsuUW -fXt: -hV. --debug-syms --print-file-name --demangle? --no-demangle "
+     "--recurse-limit --no-recurse-limit --dynamic --format: --extern-only --ifunc-chars: "
+     "--just-symbols --line-numbers --numeric-sort --no-sort --portability --reverse-sort "
+     "--plugin:! --print-size --print-armap --quiet --size-sort --special-syms --synthetic "
+     "--radix: --target: --undefined-only --defined-only --unicode: --no-weak "
+     "--with-symbol-versions"},
+    {"objdump", PROGRAM_FILES, 0,
+     "-afphxdDSsgeGLtTrRilFCwz -PbmjMIE: -WU? -vH. --archive-headers --file-headers "
+     "--private-headers --private: --section-headers --headers --all-headers --disassemble? "
+     "--disassemble-all --source --source-comment? --full-contents --debugging --debugging-tags "
+     "--stabs --dwarf? --process-links --ctf? --sframe? --syms --dynamic-syms --reloc "
+     "--dynamic-reloc --info --target: --architecture: --section: --disassembler-options: "
+     "--endian: --file-start-context --include: --line-numbers --file-offsets --demangle? "
+     "--recurse-limit --no-recurse-limit --wide --unicode: --disassemble-zeroes --start-address: "
+     "--stop-address: --no-addresses --prefix-addresses --show-raw-insn --no-show-raw-insn "
+     "--insn-width: --adjust-vma: --show-all-symbols --special-syms --inlines --prefix: "
+     "--prefix-strip: --dwarf-depth: --dwarf-start: --dwarf-check --ctf-parent: "
+     "--visualize-jumps? --disassembler-color: --plugin:!"},
+    {"readelf", PROGRAM_FILES, 0,
+     "-ahlSgtesCnrudVAcDLzPIWT -xpRj: -wU? -vH. --all --file-header --program-headers --segments "
+     "--section-headers --sections --section-groups --section-details --headers --syms --symbols "
+     "--dyn-syms --lto-syms --sym-base: --demangle? --no-demangle --recurse-limit "
+     "--no-recurse-limit --unicode: --notes --relocs --unwind --dynamic --version-info "
+     "--arch-specific --archive-index --use-dynamic --lint --enable-checks --hex-dump: "
+     "--string-dump: --relocated-dump: --decompress --debug-dump? --process-links --dwarf-depth: "
+     "--dwarf-start: --ctf: --ctf-parent: --ctf-symbols: --ctf-strings: --sframe? --histogram "
+     "--wide --silent-truncation"},
+    {"size", PROGRAM_FILES, 0,
+     "-ABGodxtf -hHvV. --format: --radix: --totals --common --target: --plugin:!"},
+    {"addr2line", PROGRAM_FILES, 0,
+     "-aipsfCrR -be: -j: -hvH. --addresses --target: --exe: --inlines --section: --pretty-print "
+     "--basenames --functions --demangle? --recurse-limit --no-recurse-limit"},
+    {"strip objcopy ranlib gprof elfedit windres dlltool opt llc lli llvm-nm llvm-objdump "
+     "llvm-objcopy llvm-strip llvm-ar llvm-link llvm-dis clang-check clang-query clang-apply-replacements "
+     "clang-include-fixer clangd protoc javap jar jlink jpackage javadoc csc mcs "
+     "swiftc ldc2",
+     PROGRAM_OPAQUE, 0, ""},
+    {"clang-tidy", WRITES | PROGRAM_SINGLE | PROGRAM_FILES, 0,
+     "-p: -checks: -warnings-as-errors: -header-filter: -exclude-header-filter: -line-filter: -fix "
+     "-fix-errors -fix-notes -format-style: -quiet -use-color -list-checks -explain-config "
+     "-verify-config -dump-config -system-headers -export-fixes:> -store-check-profile:> "
+     "-enable-check-profile -load:! -config:! -config-file:! -extra-arg:! -extra-arg-before:! "
+     "-vfsoverlay:!"},
+    {"clang-format", WRITES | PROGRAM_SINGLE | PROGRAM_FILES, 0,
+     "-i -n -style: -fallback-style: -dry-run -Werror -Wno-error: -assume-filename: -cursor: "
+     "-length: -lines: -offset: -output-replacements-xml -sort-includes -verbose -files:< "
+     "-ferror-limit: -fno-color-diagnostics -fcolor-diagnostics -dump-config -fail-on-incomplete-format "
+     "-qualifier-alignment: -ignore-list:<"},
     {"rustc", WRITES | PROGRAM_FILES, 0,
      "-gOvV -lL: -o:> -CZ:! --cfg: --check-cfg: --crate-type: --crate-name: --edition: --emit: "
      "--print: --out-dir:> "

@@ -37,6 +37,7 @@ KNOWN = {
     ("xargs", "--max-lines"): "an optional value, as xargs(1) says",
     ("zgrep", "-e"): "it has a pattern, as grep's",
 }
+KNOWN |= {("size", "-" + letter): "no value: each is one value of the long option beside it" for letter in "ABGodx"}
 KNOWN |= {("prlimit", "-" + letter): "an optional value, as prlimit(1) says" for letter in "cdefilmnqrstuvxy"}
 KNOWN |= {(f"git.diff-{what}", name): "an optional value, as git-diff(1) says" for what in ("files", "index", "tree")
           for name in ("-B", "-C", "-M", "--abbrev")}
