@@ -55,7 +55,7 @@ def case(name):
             for space in namespaces_left():
                 cluster.call("PATCH", f"{SPACES}/{space}", {"metadata": {"annotations": {"test/stays": None}}}, kind=MERGE)
                 cluster.call("DELETE", f"{SPACES}/{space}")
-            wait_for(lambda: not namespaces_left(), lambda: f"left: {namespaces_left()}")
+            wait_for(lambda: not namespaces_left(), lambda: f"left: {namespaces_left()}", PATIENCE_S + len(namespaces_left()))
             fn()
         return test(name)(run)
     return add
