@@ -96,7 +96,8 @@ def daemon_ends():
     equal(d.stop(), 0, d.log_text())
     nothing_left()
     policies = [p["metadata"]["name"] for p in cluster.get("/apis/networking.k8s.io/v1/namespaces/mas-sandboxes/networkpolicies")["items"]]
-    check(len(policies) >= 1 and all(p.startswith("sandbox-") for p in policies), policies)
+    check("closed" in policies, f"the overlay's own stays: {policies}")
+    check(len(policies) >= 2 and all(p.startswith("sandbox-") for p in policies if p != "closed"), policies)
 
 
 main()
