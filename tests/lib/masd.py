@@ -259,7 +259,9 @@ class Sandbox:
         self.path = "/v1/sandboxes/" + self.id
 
     def exec(self, *argv, **spec):
-        a = self.daemon.post(self.path + "/exec", dict(command=list(argv), **spec))
+        # The answer to a command that runs into its limit comes after that.
+        patience = max(60, spec.get("timeout_ms", 0) // 1000 + 60)
+        a = self.daemon.post(self.path + "/exec", dict(command=list(argv), **spec), timeout=patience)
         if a.status != 200:
             raise AssertionError(f"exec: {a}")
         return a.json

@@ -84,7 +84,8 @@ class Net:
 
     def run(self, *argv, box=None, **more):
         """A command in the sandbox: its answer, with exit_code, stdout and stderr."""
-        more.setdefault("timeout_ms", 60000)
+        # A machine without KVM is slow, and slower yet on a busy host.
+        more.setdefault("timeout_ms", 300000 if RUNTIME == "microvm" else 60000)
         return (box or self.box).exec(*argv, **more)
 
     def python(self, code, *args, **more):
