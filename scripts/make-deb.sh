@@ -10,7 +10,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/mas-sandbox"
 if git -C "$source" rev-parse >/dev/null 2>&1; then
-    (cd "$source" && git ls-files -z | xargs -0 -I{} sh -c '[ -e "$1" ] && printf "%s\0" "$1"' _ {}) >"$work/files"
+    # Without a process per file: for two thousand files that took minutes on a busy machine.
+    (cd "$source" && git ls-files -z | while IFS= read -r -d '' file; do
+        if [ -e "$file" ]; then printf '%s\0' "$file"; fi
+    done) >"$work/files"
     tar -C "$source" --null -T "$work/files" -c | tar -C "$work/mas-sandbox" -x
 else # a release archive, or what is left of a clone: all but what was built
     tar -C "$source" --exclude='./build*' --exclude=./.git -c . | tar -C "$work/mas-sandbox" -x
