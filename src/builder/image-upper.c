@@ -293,7 +293,7 @@ static int add_authority(struct image_upper *u, int lower_fd, int upper_fd)
         if (r == -ENOENT)
             continue;
         if (r >= 0 && !first)
-            r = write_file(u, upper_fd, PLAN_IMAGE_AUTHORITIES + 1, text.data, text.len);
+            r = write_file(u, upper_fd, &PLAN_IMAGE_AUTHORITIES[1], text.data, text.len);
         first = first ? first : path;
         if (r >= 0 && can_be_hidden(lower_fd, path + 1)) {
             r = replace_trust_store(u, lower_fd, upper_fd, path, &text);

@@ -260,7 +260,10 @@ static int apply_fence(const struct fenced *f)
 static void confine_runner(struct fenced *f, const struct child_order *o, pid_t keeper)
 {
     child_must(lower_rlimits(o), "lower rlimits", -1);
-    f->score_fd = open("/proc/self/oom_score_adj", O_RDWR); /* not open to the user below */
+    /* Opened here, because the user below may not. The runner has it across execve(). */
+    f->score_fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+    if (f->score_fd >= 0)
+        fd_set_cloexec(f->score_fd, false);
     child_must(become_user(f), "change ids", WALL_USERS);
     child_must(negative_errno(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)), "no_new_privs", -1);
     child_must(landlock_restrict(f->rules_fd), "landlock", WALL_LANDLOCK);
