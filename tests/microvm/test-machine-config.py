@@ -142,7 +142,7 @@ CLIENT = os.path.join(BUILD, "mas-toolrunner-client")
 
 
 def call(path, request, *flags):
-    return subprocess.run([CLIENT, "--vsock", path, "--timeout", "60s", *flags], input=json.dumps(request),
+    return subprocess.run([CLIENT, "--vsock", path, "--timeout", f"{BOOT_S}s", *flags], input=json.dumps(request),
                           capture_output=True, text=True)
 
 
@@ -164,13 +164,14 @@ def test_vsock_clients():
     answers = {}
 
     def ask(i):
-        answers[i] = json.loads(call(path, {"id": str(i), "tool": "shell", "args": {"command": f"sleep 0.2; echo {i} | tee f{i}"}}).stdout)
+        answers[i] = call(path, {"id": str(i), "tool": "shell", "args": {"command": f"sleep 0.2; echo {i} | tee f{i}"}})
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(24)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    equal({i: a["result"]["stdout"] for i, a in answers.items()}, {i: f"{i}\n" for i in range(24)})
+    check(not [p for p in answers.values() if p.returncode], answers)
+    equal({i: json.loads(p.stdout)["result"]["stdout"] for i, p in answers.items()}, {i: f"{i}\n" for i in range(24)})
     p = call(path, {"id": "1", "tool": "calculator", "args": {}}, "--port", "5001")
     check(p.returncode == 1 and "nothing listens on port 5001" in p.stderr, p)
     equal(shared.sh("cat f3")["stdout"], "3\n")
