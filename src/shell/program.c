@@ -394,6 +394,21 @@ bool shell_is_foreign(const char *name)
            !shell_knows_program(compiler_of(plain));
 }
 
+/* A program in no table that gets "sh -c TEXT" among its words most likely runs it. */
+static void look_for_shell(struct shell_build *b, size_t index)
+{
+    static const char shells[] = "sh bash dash zsh ksh ash mksh fish";
+    const struct shell_command *c = &b->out->commands[index];
+    for (size_t i = 1; i + 1 < c->n_words; i++) {
+        const char *slash = strrchr(c->words[i].text, '/');
+        const char *name = slash ? slash + 1 : c->words[i].text;
+        if (c->words[i + 1].text[0] == '-' && shell_in_list(shells, name, strlen(name))) {
+            shell_add_inner(b, index, i);
+            return;
+        }
+    }
+}
+
 void shell_look_at_program(struct shell_build *b, size_t index)
 {
     struct shell_command *c = &b->out->commands[index];
@@ -416,5 +431,7 @@ void shell_look_at_program(struct shell_build *b, size_t index)
                 strncmp(c->words[i].text, "--directory", 8) == 0 ||
                 strncmp(c->words[i].text, "--chdir", 6) == 0)
                 c->moved = true;
+        if (shell_is_foreign(copy))
+            look_for_shell(b, index);
     }
 }
