@@ -84,6 +84,8 @@ static void look_at_passed_word(struct look *l, const struct shell_item *item)
     const char starts[] = {'-', SHELL_ANY, SHELL_GLOB, SHELL_ONE, 0};
     if (!item->value || (*item->value && strchr(starts, *item->value)))
         shell_mark(command_of(l), "an option of the program that it starts", item->word);
+    if (!item->value)
+        return;
     const struct shell_program *q;
     for (const char *names = l->p->passes; (q = next_passed(&names));)
         shell_look_at_value(l->b, l->index, q, &operand);

@@ -236,12 +236,31 @@ static void check_unknown(void)
     }
 }
 
+/* A value that is not there: the program complains, and reading the line must not fail. */
+static void check_missing_value(const struct shell_option *o)
+{
+    char tail[96];
+    struct shell s;
+    bool bundled = o->name[1] != '-' && !is_single();
+    for (size_t i = 1; i < (bundled ? o->len : 2); i++) {
+        if (bundled)
+            snprintf(tail, sizeof(tail), "-%c", o->name[i]);
+        else
+            snprintf(tail, sizeof(tail), "%.*s", (int)o->len, o->name);
+        parse(&s, tail);
+        forms++;
+        shell_done(&s);
+    }
+}
+
 static void check_row(void)
 {
     struct shell_option o;
     bool special = strcmp(base, "xargs") == 0 || strcmp(base, "busybox") == 0;
     for (const char *p = row->options; (p = shell_option_parse(p, &o));) {
         bool seen = o.meaning && strchr("!~<>&%|@=", o.meaning);
+        if (o.values)
+            check_missing_value(&o);
         if (is_single() || o.name[1] == '-') {
             if (seen && o.values != '*' && !(row->flags & PROGRAM_PREFIX))
                 check_long(&o);
