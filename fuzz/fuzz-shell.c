@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "shell/convention.h"
 #include "shell/shell.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -37,6 +38,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     for (size_t i = 0; i < s.n_commands; i++)
         check_command(&s, &s.commands[i]);
+    struct shell_conventions c;
+    shell_conventions_find(&s, &c);
+    if (c.n_looks > SHELL_LOOKS_MAX || c.n_loads > SHELL_LOADS_MAX)
+        abort();
+    shell_conventions_done(&c);
     shell_done(&s);
     return 0;
 }

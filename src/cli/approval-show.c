@@ -103,10 +103,11 @@ static bool value_hides(const json_t *value)
     return false;
 }
 
-/* What a pin is about: a file, a variable, or a command that is run in turn. */
+/* What a pin is about: a file, a variable, a command that is run in turn, or what a program loads
+ * by itself. */
 static const char *pin_name(const json_t *pin)
 {
-    static const char *const members[] = {"path", "env", "command"};
+    static const char *const members[] = {"path", "env", "command", "loads"};
     const char *name = NULL;
     for (size_t i = 0; !name && i < ELEMENTS(members); i++)
         name = json_string_value(json_object_get(pin, members[i]));
@@ -116,9 +117,10 @@ static const char *pin_name(const json_t *pin)
 static void warn_pin(const json_t *pin)
 {
     const char *why = json_member_text(pin, "not_pinned"), *of = json_member_text(pin, "of");
+    const char *by = json_member_text(pin, "by");
     if (*why)
-        print_warning("not pinned: %s (%s%s%s)", pin_name(pin), why, *of ? ", set by the " : "",
-                      of);
+        print_warning("not pinned: %s (%s%s%s%s%s)", pin_name(pin), why, *of ? ", set by the " : "",
+                      of, *by ? ", for " : "", by);
 }
 
 static void warn_mount(const json_t *mount)

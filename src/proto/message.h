@@ -113,7 +113,8 @@ struct msg_hello_ok {
  * may be newer than the runners of living sandboxes. */
 enum runner_features {
     RUNNER_CONNECTS = 1,
-    RUNNER_OWN_PROXY = 2, /* there is a proxy, and Landlock can hold a command to a port (ABI 4) */
+    RUNNER_OWN_PROXY = 2,  /* there is a proxy, and Landlock can hold a command to a port (ABI 4) */
+    RUNNER_PINS_NAMED = 4, /* it has the builtin pin-named */
 };
 struct msg_state {
     uint64_t request_id;

@@ -187,6 +187,13 @@ const struct spec *sandbox_spec(const struct sandbox *sb)
     return &sb->spec;
 }
 
+/* One that has not said yet what it can do was started by this release. */
+bool sandbox_pins_named(const struct sandbox *sb)
+{
+    const struct runner *r = sandbox_runner(sb);
+    return !r || !sb->resumed || (runner_features(r) & RUNNER_PINS_NAMED);
+}
+
 const struct effective *sandbox_effective(const struct sandbox *sb)
 {
     return &sb->effective;

@@ -256,6 +256,8 @@ enum sandbox_state sandbox_state(const struct sandbox *sb);
 const char *sandbox_state_name(enum sandbox_state s);
 const struct spec *sandbox_spec(const struct sandbox *sb);
 const struct effective *sandbox_effective(const struct sandbox *sb);
+/* Can its runner look for files by their names (RUNNER_PINS_NAMED)? */
+bool sandbox_pins_named(const struct sandbox *sb);
 /* The file system of the state directory: what is free, what of it is promised to the disks of
  * sandboxes (images; those in memory are not on it), and what uploads, images that are made and
  * output may write next. */

@@ -7,101 +7,7 @@
 
 #include "base/alloc.h"
 #include "shell/internal.h"
-
-static const char harmless[] =
-    "LANG LANGUAGE TZ TERM COLORTERM NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE COLUMNS LINES CI "
-    "DEBUG VERBOSE NODE_ENV RUST_LOG RUST_BACKTRACE PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE "
-    "PYTHONHASHSEED GOOS GOARCH CGO_ENABLED DEBIAN_FRONTEND SOURCE_DATE_EPOCH PORT";
-
-/* A '_' or '*' at the end: every name that starts so. */
-static const char *const harmful[] = {
-    "PATH",
-    "IFS",
-    "ENV",
-    "HOME",
-    "CDPATH",
-    "PWD",
-    "OLDPWD",
-    "PS4",
-    "PROMPT_COMMAND",
-    "FPATH",
-    "LD_*",
-    "DYLD_*",
-    "BASH*",
-    "SHELL*",
-    "GIT*",
-    "PYTHON*",
-    "NODE*",
-    "NPM*",
-    "npm_*",
-    "YARN*",
-    "PERL*",
-    "RUBY*",
-    "GEM*",
-    "BUNDLE*",
-    "JAVA*",
-    "JDK*",
-    "_JAVA*",
-    "CLASSPATH",
-    "LUA*",
-    "PHP*",
-    "EDITOR",
-    "VISUAL",
-    "PAGER",
-    "MANPAGER",
-    "BROWSER",
-    "LESS*",
-    "GCONV_PATH",
-    "LOCPATH",
-    "NLSPATH",
-    "TAR*",
-    "RSYNC*",
-    "SSH*",
-    "DOCKER*",
-    "KUBE*",
-    "CARGO*",
-    "RUST*",
-    "GO*",
-    "CC",
-    "CXX",
-    "CPP",
-    "LD",
-    "CFLAGS",
-    "MAKE*",
-    "MFLAGS",
-    "CMAKE*",
-    "SUDO*",
-
-    "MAIL*",
-    "AWK*",
-    "GAWK*",
-    "GREP*",
-    "XDG*",
-    "APT*",
-    "DPKG*",
-    "PIP*",
-    "UV_*",
-    "VIRTUAL_ENV",
-    "CONDA*",
-    "http_proxy",
-    "https_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "all_proxy",
-    "CURL*",
-    "WGET*",
-    "SSL*",
-    "OPENSSL*",
-    "MALLOC*",
-    "GLIBC*",
-    "VIM*",
-    "EX*",
-    "TERMINFO*",
-    "HIST*",
-    "INPUTRC",
-    "POSIXLY_CORRECT",
-};
+#include "shell/table-env.h"
 
 bool shell_in_list(const char *list, const char *name, size_t len)
 {
@@ -114,29 +20,42 @@ bool shell_in_list(const char *list, const char *name, size_t len)
     return false;
 }
 
-static bool has_prefix(const char *pattern, const char *name, size_t len)
+/* Of a list of names, of which those with a '*' at the end stand for all that start so. */
+static bool list_covers(const char *list, const char *name, size_t len)
 {
-    size_t n = strlen(pattern);
-    if (pattern[n - 1] != '*')
-        return n == len && memcmp(pattern, name, n) == 0;
-    return len >= n - 1 && memcmp(pattern, name, n - 1) == 0;
+    for (const char *p = list; *p;) {
+        size_t n = strcspn(p, " ");
+        bool open = p[n - 1] == '*';
+        if ((open ? len >= n - 1 : len == n) && memcmp(p, name, open ? n - 1 : n) == 0)
+            return true;
+        p += n + (p[n] == ' ');
+    }
+    return false;
 }
 
 bool shell_env_changes_meaning(const char *name, size_t len, bool for_others)
 {
     if (for_others)
-        return !shell_in_list(harmless, name, len) && !(len > 3 && memcmp(name, "LC_", 3) == 0);
+        return !shell_in_list(shell_env_harmless, name, len) &&
+               !(len > 3 && memcmp(name, "LC_", 3) == 0);
     return shell_env_is_harmful(name, len);
+}
+
+bool shell_env_is_known(const char *name, size_t len)
+{
+    if (shell_in_list(shell_env_harmless, name, len))
+        return false;
+    for (size_t i = 0; i < shell_env_harmful_count; i++)
+        if (list_covers(shell_env_harmful[i], name, len))
+            return true;
+    return false;
 }
 
 bool shell_env_is_harmful(const char *name, size_t len)
 {
-    if (shell_in_list(harmless, name, len))
+    if (shell_in_list(shell_env_harmless, name, len))
         return false;
-    for (size_t i = 0; i < ELEMENTS(harmful); i++)
-        if (has_prefix(harmful[i], name, len))
-            return true;
-    return false;
+    return shell_env_is_known(name, len) || shell_env_may_load(name, len);
 }
 
 void shell_look_at_name(struct shell_command *c, const char *text, bool for_others)

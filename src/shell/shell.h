@@ -92,8 +92,11 @@ void shell_done(struct shell *s);
  * nothing of the rest; NULL: they are only arguments of what the first n name. */
 const char *shell_hides_behind(char *const *argv, size_t n);
 
-/* Is this a variable that is known to change what a command means, as PATH and LD_PRELOAD do? */
+/* Is this a variable that may change what a command means, as PATH and LD_PRELOAD do: because it is
+ * known to, or because it looks like one that programs load code by? */
 bool shell_env_is_harmful(const char *name, size_t len);
+/* ... because it is known to. */
+bool shell_env_is_known(const char *name, size_t len);
 /* Is the name among the words of list ("a b c")? */
 bool shell_in_list(const char *list, const char *name, size_t len);
 

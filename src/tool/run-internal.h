@@ -10,6 +10,7 @@
 #include "tool/run.h"
 
 struct sandbox_policy;
+struct shell_conventions;
 struct weak;
 
 #define RUN_PATHS_MAX    300 /* of a call: its own, and those of files written first (FILES_MAX) */
@@ -18,6 +19,7 @@ struct weak;
 /* What a look into the sandbox found before a person is asked (run-probe.c). */
 struct run_probed {
     json_t *pins;  /* files that would run, or NULL */
+    json_t *named; /* files that the command finds by their names, or NULL: not looked for */
     char *program; /* where argv[0] was found, or NULL */
     json_t *diff;  /* what a write changes, or NULL */
 };
@@ -143,7 +145,9 @@ void run_probe_cancel(struct run *run);
 void run_probed_done(struct run_probed *p);
 /* run-pins.c */
 json_t *run_pins(const struct run *run); /* for the subject; a new reference */
-void run_apply_pins(struct run *run);    /* once the grant is used */
+/* Which files the command finds by itself. Free with shell_conventions_done(). */
+void run_conventions(const struct run *run, struct shell_conventions *ret);
+void run_apply_pins(struct run *run); /* once the grant is used */
 
 /* run-ask.c */
 bool run_ask_wanted(const struct run *run); /* a person has to decide, or has */

@@ -13,6 +13,7 @@
 #include "base/output-stream.h"
 #include "base/strbuf.h"
 #include "guard/diff.h"
+#include "shell/convention.h"
 #include "tool/file-op.h"
 #include "tool/run-internal.h"
 
@@ -21,22 +22,37 @@
 #define BEFORE_TEXT  "262144"
 #define DIFF_MAX     (256 * 1024)
 #define PATH_DEFAULT "/usr/local/bin:/usr/bin:/bin"
+#define HOME_DEFAULT "/home/sandbox"
 
-static const char *env_path(char *const *env)
+/* name has its '='. */
+static const char *env_find(char *const *env, const char *name)
 {
     for (; env && *env; env++)
-        if (strncmp(*env, "PATH=", 5) == 0)
-            return *env + 5;
+        if (strncmp(*env, name, strlen(name)) == 0)
+            return *env + strlen(name);
     return NULL;
 }
 
 /* The command's own PATH, as the sandbox will build it. */
 static const char *paths_of(const struct run *run)
 {
-    const char *own = env_path(run->spec.env);
+    const char *own = env_find(run->spec.env, "PATH=");
     if (!own)
-        own = env_path(sandbox_spec(run->sandbox)->env);
+        own = env_find(sandbox_spec(run->sandbox)->env, "PATH=");
     return own ? own : PATH_DEFAULT;
+}
+
+/* The caller frees it. */
+static char *home_of(const struct run *run)
+{
+    const struct spec *box = sandbox_spec(run->sandbox);
+    const char *from = sandbox_effective(run->sandbox)->box;
+    const char *own = env_find(run->spec.env, "HOME=");
+    own = own ? own : env_find(box->env, "HOME=");
+    own = own ? own : env_find(box->image_env, "HOME=");
+    if (!own && *from)
+        return xasprintf("%s/home", from);
+    return xstrdup(own ? own : HOME_DEFAULT);
 }
 
 /* The file that is about to be overwritten; NULL if there is none. */
@@ -71,9 +87,10 @@ static void take_pins(struct run *run, struct exec *e)
 {
     struct error ignored = {0};
     _cleanup_json_ json_t *answer = file_op_answer(e, &ignored);
-    json_t *pins = json_object_get(answer, "pins");
+    json_t *pins = json_object_get(answer, "pins"), *named = json_object_get(answer, "named");
     const char *program = json_string_value(json_object_get(answer, "program"));
     run->probed.pins = json_is_array(pins) ? json_incref(pins) : NULL;
+    run->probed.named = json_is_array(named) ? json_incref(named) : NULL;
     if (program && program[0] == '/')
         run->probed.program = xstrdup(program);
 }
@@ -106,16 +123,39 @@ static char **pin_argv(const struct run *run)
 {
     size_t n = strv_length(run->spec.argv);
     char **argv = xcalloc(n + 3, sizeof(*argv));
-    argv[0] = (char *)"pin";
-    argv[1] = (char *)paths_of(run);
+    argv[0] = xstrdup("pin");
+    argv[1] = xstrdup(paths_of(run));
     for (size_t i = 0; i < n; i++)
-        argv[2 + i] = run->spec.argv[i];
+        argv[2 + i] = xstrdup(run->spec.argv[i]);
+    return argv;
+}
+
+/* The same, with the files that the command finds by itself before its own words. */
+static char **pin_named_argv(const struct run *run)
+{
+    _cleanup_free_ char *home = home_of(run);
+    size_t n = strv_length(run->spec.argv), at = 0;
+    struct shell_conventions c;
+    run_conventions(run, &c);
+    char **argv = xcalloc(n + 2 * c.n_looks + 4, sizeof(*argv));
+    argv[at++] = xstrdup("pin-named");
+    argv[at++] = xstrdup(paths_of(run));
+    argv[at++] = xasprintf("%zu", c.n_looks);
+    for (size_t i = 0; i < c.n_looks; i++) {
+        const struct shell_look *l = &c.looks[i];
+        argv[at++] = xstrdup(l->home ? home : l->start);
+        argv[at++] = xasprintf("%c%s", l->above ? '^' : l->only_inside ? ':' : '-', l->name);
+    }
+    for (size_t i = 0; i < n; i++)
+        argv[at++] = xstrdup(run->spec.argv[i]);
+    shell_conventions_done(&c);
     return argv;
 }
 
 void run_probed_done(struct run_probed *p)
 {
     json_decref(p->pins);
+    json_decref(p->named);
     json_decref(p->diff);
     free(p->program);
     *p = (struct run_probed){0};
@@ -127,7 +167,9 @@ static int start_probe(struct run *run)
     const char *path = written_path(run);
     struct error ignored = {0};
     char *read[] = {(char *)"fs-read", (char *)path, (char *)"0", (char *)BEFORE_TEXT, NULL};
-    _cleanup_free_ char **pin = path ? NULL : pin_argv(run);
+    _cleanup_strv_ char **pin = path                               ? NULL
+                                : sandbox_pins_named(run->sandbox) ? pin_named_argv(run)
+                                                                   : pin_argv(run);
     struct exec_spec spec = {.argv = path ? read : pin,
                              .builtin = true,
                              .hidden = true,

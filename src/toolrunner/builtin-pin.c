@@ -2,6 +2,9 @@
 /* pin PATHS ARGV...: which files a command would run that a process in the sandbox could change,
  * with their hashes. Runs as the tool's user in the command's own directory.
  *
+ * pin-named PATHS COUNT (START NAME)... ARGV...: the same, and which of COUNT files are there that
+ * the command finds by itself (shell/convention.h), as "named" with their place in the list.
+ *
  * The program, and the script that an interpreter is to run, are run from sealed copies (pin.h).
  * Whatever else of the command runs code that is found only then (a `#!` interpreter, a module, a
  * directory, options of an interpreter, its libraries) is listed as not pinned, files among it with
@@ -24,6 +27,7 @@
 
 #define SHEBANG_MAX   256 /* bytes of a first line that the kernel reads */
 #define SHEBANG_DEPTH 5
+#define NAMED_BYTES   (64 * 1024 * 1024) /* that are hashed of files found by their names */
 
 /* What runs the first of its arguments that is no option. Options made of other letters than
  * `quiet` name code, or make it read some. Those with libraries load files before the script. */
@@ -79,7 +83,7 @@ static bool find_program(const char *paths, const char *name, char out[PATH_MAX]
     }
 }
 
-static int hash_file(int fd, uint64_t *ret_bytes, char hex[SHA256_HEX_SIZE])
+static int hash_file(int fd, uint64_t max, uint64_t *ret_bytes, char hex[SHA256_HEX_SIZE])
 {
     static char chunk[65536];
     uint8_t digest[SHA256_SIZE];
@@ -90,7 +94,7 @@ static int hash_file(int fd, uint64_t *ret_bytes, char hex[SHA256_HEX_SIZE])
     while ((n = read(fd, chunk, sizeof(chunk))) > 0) {
         sha256_update(&s, chunk, (size_t)n);
         *ret_bytes += (uint64_t)n;
-        if (*ret_bytes > PIN_BYTES_MAX)
+        if (*ret_bytes > max)
             return -EFBIG;
     }
     sha256_final(&s, digest);
@@ -116,25 +120,32 @@ static json_t *add_entry(json_t *list, size_t arg, const char *path, const char 
     return pin;
 }
 
+/* The hash of what fd has, or why there is none. Returns how many bytes were read. */
+static uint64_t set_hash(json_t *pin, int fd, uint64_t max)
+{
+    char hex[SHA256_HEX_SIZE];
+    uint64_t bytes;
+    int r = hash_file(fd, max, &bytes, hex);
+    if (r < 0) {
+        json_object_set_new(pin, "not_pinned",
+                            json_string(r == -EFBIG ? "too large" : "unreadable"));
+        return bytes;
+    }
+    json_object_set_new(pin, "sha256", json_string(hex));
+    json_object_set_new(pin, "bytes", json_integer((json_int_t)bytes));
+    return bytes;
+}
+
 /* A file with its hash. Nothing for what is no file, or what no process in the sandbox can change.
  * why: it is not run from a sealed copy. */
 static void add_file(json_t *list, size_t arg, const char *path, const char *why)
 {
     struct stat st;
-    char hex[SHA256_HEX_SIZE], real[PATH_MAX];
-    uint64_t bytes;
+    char real[PATH_MAX];
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (!can_change(fd, &st) || !S_ISREG(st.st_mode))
         return;
-    int r = hash_file(fd, &bytes, hex);
-    json_t *pin = add_entry(list, arg, realpath(path, real) ? real : path,
-                            r == -EFBIG ? "too large"
-                            : r < 0     ? "unreadable"
-                                        : why);
-    if (r < 0)
-        return;
-    json_object_set_new(pin, "sha256", json_string(hex));
-    json_object_set_new(pin, "bytes", json_integer((json_int_t)bytes));
+    set_hash(add_entry(list, arg, realpath(path, real) ? real : path, why), fd, PIN_BYTES_MAX);
 }
 
 /* --- #! */
@@ -229,19 +240,91 @@ static void add_arguments(json_t *list, char **command, const struct interpreter
     }
 }
 
-int builtin_pin(int argc, char **argv)
+/* --- files that are found by their names */
+
+struct named {
+    json_t *list;
+    uint64_t left; /* bytes that may still be hashed */
+};
+
+static bool is_named(const struct named *n, const char *path)
+{
+    size_t i;
+    json_t *entry;
+    json_array_foreach(n->list, i, entry)
+    {
+        if (strcmp(json_string_value(json_object_get(entry, "path")), path) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A link in a place that can be changed may lead to another file next time, wherever it leads. */
+static void add_named(struct named *n, size_t at, int dir, const char *path)
+{
+    struct stat st, ignored;
+    char real[PATH_MAX];
+    bool lossy;
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || (!can_change(fd, &st) && !can_change(dir, &ignored)) || fstat(fd, &st) < 0 ||
+        S_ISDIR(st.st_mode))
+        return;
+    const char *shown = realpath(path, real) ? real : path;
+    if (is_named(n, shown))
+        return;
+    json_t *entry = json_pack("{s:i, s:o}", "at", (int)at, "path",
+                              json_string_from_bytes(shown, strlen(shown), &lossy));
+    json_array_append_new(n->list, entry);
+    if (!S_ISREG(st.st_mode))
+        json_object_set_new(entry, "not_pinned", json_string("not a regular file"));
+    if (!S_ISREG(st.st_mode))
+        return;
+    uint64_t bytes = set_hash(entry, fd, n->left < PIN_BYTES_MAX ? n->left : PIN_BYTES_MAX);
+    n->left -= bytes < n->left ? bytes : n->left;
+}
+
+/* Cuts the last component off; false at the root. */
+static bool go_up(char *dir)
+{
+    char *slash = strrchr(dir, '/');
+    if (!dir[1])
+        return false;
+    slash[slash == dir] = 0;
+    return true;
+}
+
+/* form: '^' and the name of a file that is looked for above as well, ':' and one that is looked for
+ * only where start is a directory, '-' and any other. */
+static void look_up(struct named *n, size_t at, const char *start, const char *form)
+{
+    char dir[PATH_MAX], path[PATH_MAX];
+    struct stat st;
+    if (!realpath(*start ? start : ".", dir) || stat(dir, &st) < 0)
+        return;
+    if (!S_ISDIR(st.st_mode) && (form[0] == ':' || !go_up(dir)))
+        return;
+    do {
+        _cleanup_close_ int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        bool below = form[1] != '/';
+        int len =
+            snprintf(path, sizeof(path), "%s%s%s", below ? dir : "", below ? "/" : "", form + 1);
+        if (len > 0 && (size_t)len < sizeof(path))
+            add_named(n, at, fd, path);
+    } while (form[0] == '^' && go_up(dir));
+}
+
+/* --- the builtins */
+
+static int pin_command(const char *paths, char **command, json_t *o)
 {
     char program[PATH_MAX], reader[PATH_MAX] = "";
-    if (argc < 3)
-        return builtin_failure_code("invalid_request", "usage: pin PATHS ARGV...");
     json_t *list = json_array();
-    _cleanup_json_ json_t *o = json_pack("{s:o}", "pins", list);
-    char **command = argv + 2;
-    if (find_program(argv[1], command[0], program)) {
+    json_object_set_new(o, "pins", list);
+    if (find_program(paths, command[0], program)) {
         bool lossy;
         json_object_set_new(o, "program", json_string_from_bytes(program, strlen(program), &lossy));
         add_file(list, 0, program, NULL);
-        follow_shebang(list, argv[1], program, reader);
+        follow_shebang(list, paths, program, reader);
     }
     const char *reads = *reader ? reader : command[0];
     const struct interpreter *in = find_interpreter(reads);
@@ -249,4 +332,30 @@ int builtin_pin(int argc, char **argv)
         add_entry(list, 0, reads, "an interpreter: libraries and files that it reads at its start");
     add_arguments(list, command, find_interpreter(command[0]));
     return builtin_print(o);
+}
+
+int builtin_pin(int argc, char **argv)
+{
+    if (argc < 3)
+        return builtin_failure_code("invalid_request", "usage: pin PATHS ARGV...");
+    _cleanup_json_ json_t *o = json_object();
+    return pin_command(argv[1], argv + 2, o);
+}
+
+int builtin_pin_named(int argc, char **argv)
+{
+    size_t words = argc > 3 ? (size_t)argc - 3 : 0;
+    unsigned long count = words ? strtoul(argv[2], NULL, 10) : 0;
+    if (!words || count > (words - 1) / 2)
+        return builtin_failure_code("invalid_request",
+                                    "usage: pin-named PATHS COUNT (START NAME)... ARGV...");
+    _cleanup_json_ json_t *o = json_object();
+    struct named n = {.list = json_array(), .left = NAMED_BYTES};
+    json_object_set_new(o, "named", n.list);
+    for (size_t i = 0; i < count; i++) {
+        const char *form = argv[4 + 2 * i];
+        if (*form)
+            look_up(&n, i, argv[3 + 2 * i], form);
+    }
+    return pin_command(argv[1], argv + 3 + 2 * count, o);
 }

@@ -26,6 +26,7 @@ static const struct builtin builtins[] = {
     {"fs-search", builtin_fs_search, false},
     {"skill-file", builtin_skill_file, false},
     {"pin", builtin_pin, false},
+    {"pin-named", builtin_pin_named, false},
     {"fs-resolve", builtin_fs_resolve, false},
     {WALLS_BUILTIN, builtin_walls, false},
 };

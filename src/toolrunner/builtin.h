@@ -31,5 +31,6 @@ int builtin_tar_names(int argc, char **argv);
 int builtin_skill_file(int argc, char **argv);
 int builtin_fs_resolve(int argc, char **argv);
 int builtin_pin(int argc, char **argv);
+int builtin_pin_named(int argc, char **argv);
 int builtin_ps(int argc, char **argv);
 int builtin_walls(int argc, char **argv);

@@ -13,7 +13,7 @@
 static uint32_t features_of(const struct runner *r)
 {
     bool own_proxy = r->gateway.proxy && r->identity.landlock_abi >= LANDLOCK_ABI_NET;
-    return RUNNER_CONNECTS | (own_proxy ? RUNNER_OWN_PROXY : 0);
+    return RUNNER_CONNECTS | RUNNER_PINS_NAMED | (own_proxy ? RUNNER_OWN_PROXY : 0);
 }
 
 /* An older control plane, or an earlier connection of the same one, may still have a socket to us.

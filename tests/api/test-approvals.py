@@ -949,6 +949,82 @@ def pins_of(d, place, *argv, **spec):
     return d.get("/v1/approvals/" + a.json["approval_id"]).json["subject"]["pins"]
 
 
+def env_table(which):
+    """The names of a table of src/shell/table-env.c."""
+    with open(os.path.join(os.path.dirname(__file__), "../../src/shell/table-env.c")) as f:
+        text = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
+    body = text.split(which, 1)[1].split(";", 1)[0]
+    return " ".join(re.findall(r'"([^"]*)"', body)).split()
+
+
+# A command, a file that it reads by itself, and what else is said to be loaded.
+BY_NAME = [
+    ("make", "Makefile", "make"), ("make all", "makefile", "make"), ("make", "GNUmakefile", "make"), ("make -C sub", "sub/Makefile", "make"), ("make -fx.mk", "x.mk", "make"), ("ninja", "build.ninja", "ninja"),
+    ("cmake .", "CMakeLists.txt", "cmake"), ("cmake --build out", "out/CMakeCache.txt", "cmake"), ("meson setup b", "meson.build", "meson"), ("pytest", "conftest.py", "pytest"), ("pytest tests/test_a.py::x", "tests/conftest.py", "pytest"),
+    ("python3 -m pytest", "pytest.ini", "pytest"), ("python3 -m p", "p.py", "python -m p"), ("python3 pydir", "pydir/__main__.py", None), ("node nodedir", "nodedir/package.json", None), ("git log", ".git/config", "git"), ("git commit", ".git/hooks/pre-commit", "git"),
+    ("npm test", "package.json", "npm"), ("npm run x", ".npmrc", "npm"), ("cargo build", "build.rs", "cargo"), ("cargo build --manifest-path=c/Cargo.toml", "c/Cargo.toml", "cargo"), ("go generate", "go.mod", "go"), ("mvn test", "pom.xml", "mvn"), ("gradle x", "settings.gradle", "gradle"),
+    ("tox", "tox.ini", "tox"), ("just x", "justfile", "just"), ("rake", "Rakefile", "rake"), ("docker build ctx", "ctx/Dockerfile", "docker"), ("pip install .", "setup.py", "pip"), ("ansible-playbook s.yml", "ansible.cfg", "ansible-playbook"), ("terraform -chdir=tf plan", "tf/main.tf", "terraform"),
+]
+
+
+@test("what programs find by themselves is compared, and what cannot be is listed: a swapped Makefile makes the grant void")
+def test_what_programs_find_by_themselves_is_compared():
+    with Guarded(ASK_ALL) as d, d.sandbox() as box:
+        put = lambda name, text: equal(d.put(f"{box.path}/files/content?path=/workspace/{name}", text.encode()).status, 200, name)
+        here = box.path + "/exec"
+        run = lambda line, **more: d.post(here, {"command": line.split() if isinstance(line, str) else line}, **more)
+        put("tests/test_a.py", "")
+        for line, name, program in BY_NAME:
+            put(name, "one")
+            pins = pins_of(d, here, *line.split())
+            mine = [p for p in pins if p.get("path") == "/workspace/" + name]
+            equal([p["sha256"] for p in mine], [hashlib.sha256(b"one").hexdigest()], f"{line}: {pins}")
+            check("compared before the start" in mine[0]["not_pinned"] and mine[0]["by"] in line + " python -m p", mine)
+            loads = [p["loads"] for p in pins if "loads" in p]
+            check(program is None or any(f"what {program} loads from /workspace" in x for x in loads), f"{line}: {pins}")
+            id = run(line).json["approval_id"]
+            approve(d, id)
+            put(name, "two")
+            a = run(line, headers=granted(id))
+            equal((a.status, state(d, id)), (403, "void"), f"{line} with another {name}: {a}")
+        # one that is there only later, and would be read before the other or in its place
+        id = run("make").json["approval_id"]
+        approve(d, id)
+        equal(d.delete(f"{box.path}/files?path=/workspace/GNUmakefile").status, 200)
+        equal(run("make", headers=granted(id)).status, 403, "one is gone")
+        for argv, name in ((["sh", "-c", "cd deep/er && make"], "deep/er/GNUmakefile"), (["env", "A=1", "make", "-C", "late"], "late/GNUmakefile"), (["timeout", "9", "pytest"], "pytest.toml")):
+            put(name.rsplit("/", 1)[0] + "/x" if "/" in name else "x", "")
+            id = run(argv).json["approval_id"]
+            approve(d, id)
+            put(name, "new")
+            equal(run(argv, headers=granted(id)).status, 403, argv)
+        # the home directory, and a link that leads elsewhere
+        for script, argv, change in (("echo > $HOME/.gitconfig", ["git", "log"], "echo '[alias]' > $HOME/.gitconfig"), ("mkdir l; ln -s /etc/hostname l/Makefile", ["make", "-C", "l"], "ln -sf /etc/passwd l/Makefile")):
+            for step in (script, None, change):
+                if step is None:
+                    id = run(argv).json["approval_id"]
+                    approve(d, id)
+                    continue
+                prepared = run(["sh", "-c", step]).json["approval_id"]
+                approve(d, prepared)
+                equal(run(["sh", "-c", step], headers=granted(prepared)).json["exit_code"], 0, step)
+            equal(run(argv, headers=granted(id)).status, 403, argv)
+        # what stayed the same runs
+        put("same/Makefile", "all:\n\t@echo made by $(MAKE_VERSION)\n")
+        id = run("make -C same --no-print-directory").json["approval_id"]
+        approve(d, id)
+        a = run("make -C same --no-print-directory", headers=granted(id))
+        equal(a.status, 200, a)
+        check(a.json["stdout"].startswith("made by") or not shutil.which("make"), a)
+        # a program that no table has, and sandboxes that are not there yet
+        check(any("what frobnicate loads from /workspace" in p.get("loads", "") for p in pins_of(d, here, "frobnicate")), "not known")
+        check(any("what make loads from" in p.get("loads", "") for p in pins_of(d, "/v1/run", "make")), "a one-shot")
+        out = subprocess.run([SBX, "approvals", "show", run("make").json["approval_id"], "-addr", f"http://127.0.0.1:{d.port}"], stdout=subprocess.PIPE, text=True, timeout=60).stdout
+        text = re.sub("\n {13}", " ", out)
+        looks = [l for l in text.splitlines() if l.startswith("look")]
+        check(any("/workspace/Makefile" in l and "for make" in l for l in looks) and any("what make loads from /workspace" in l for l in looks), out)
+
+
 @test("code that runs is pinned, or listed as not pinned: interpreters, modules, directories, options, variables, commands in turn")
 def test_code_that_runs_is_pinned_or_listed_as_not_pinned():
     files_there = {"run": "#!/workspace/interp\n", "interp": "#!/bin/sh\necho $0\n", "byenv": "#!/usr/bin/env tool\n", "lost": "#!/usr/bin/env nosuch\n",
@@ -967,7 +1043,10 @@ def test_code_that_runs_is_pinned_or_listed_as_not_pinned():
         for argv, want in ((["sh", "-c", "./run; touch x"], ["./run", "touch x"]), (["env", "./run"], ["./run"]), (["timeout", "5", "nice", "./run"], ["./run"]), (["sh", "-c", "$X"], ["<?>"])):
             found = listed(pins_of(d, here, *argv), "command")
             check(all(w in found for w in want), f"{argv}: {found}")
-        names = "BASH_ENV ENV LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT PYTHONSTARTUP PYTHONPATH PYTHONHOME NODE_OPTIONS NODE_PATH PERL5OPT PERL5LIB PERLLIB RUBYOPT RUBYLIB GIT_SSH_COMMAND GIT_EXEC_PATH GIT_CONFIG_COUNT JAVA_TOOL_OPTIONS LUA_INIT PHPRC CLASSPATH PATH HOME GCONV_PATH MAKEFLAGS EDITOR PAGER".split()
+        known = [n.replace("*", "ZZ") for n in env_table("shell_env_harmful[]")]
+        by_rule = [p + e for p in ("FROB", "some_tool") for e in ("_OPTIONS", "_OPTS", "FLAGS", "_PRELOAD", "_STARTUP_HOOKS", "_PLUGIN_PATH", "_MODULES", "LOADPATH", "_LIBRARY_PATH", "_COMMAND")]
+        names = known + by_rule
+        check(len(known) > 200, known)
         for place in ("call", "sandbox"):
             env = {n: "/workspace/x" for n in names}
             if place == "call":
@@ -976,6 +1055,10 @@ def test_code_that_runs_is_pinned_or_listed_as_not_pinned():
                 pins = pins_of(d, d.sandbox(env=dict(env, COLOUR="red")).path + "/exec", "true")
             found = [p["env"].split("=")[0] for p in pins if "env" in p and p["of"] == place]
             equal(sorted(found), sorted(names), place)
+            reasons = {p["env"].split("=")[0]: p["not_pinned"] for p in pins if "env" in p}
+            check(all(("may load code" in reasons[n]) == (n in by_rule) for n in names), reasons)
+            harmless = {n: "1" for n in env_table("shell_env_harmless[]")}
+            equal([p for p in pins_of(d, here, "true", env=harmless) if "env" in p and p["of"] == "call"], [], "what is harmless is not listed")
         equal([p["env"] for p in pins_of(d, here, "true") if "env" in p], ["PYTHONPATH=/workspace/lib"], "of the sandbox, and nothing harmless")
         equal([p for p in pins_of(d, here, "sh", "-eu", "s.sh") if "not_pinned" in p and "env" not in p], [], "what is all pinned says nothing else")
         # an interpreter that is swapped between the question and the start is another subject

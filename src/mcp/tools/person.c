@@ -66,7 +66,7 @@ static void put_text(struct strbuf *b, const char *before, const char *text, con
 /* What runs code that only the start finds. */
 static void put_unpinned(struct strbuf *b, const json_t *subject)
 {
-    static const char *const members[] = {"path", "env", "command"};
+    static const char *const members[] = {"path", "env", "command", "loads"};
     size_t i;
     json_t *pin;
     json_array_foreach(json_object_get(subject, "pins"), i, pin)
