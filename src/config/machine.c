@@ -289,7 +289,7 @@ static void read_drive(const struct reading *r, const json_t *value, size_t i)
     const json_t *only = member_by_either_name(value, "is_read_only", "read_only");
     snprintf(place, sizeof(place), "drives[%zu].", i);
     snprintf(d->id, sizeof(d->id), "drive%zu", i);
-    if (id && json_is_string(id) && is_drive_id(json_string_value(id)))
+    if (json_is_string(id) && is_drive_id(json_string_value(id)))
         snprintf(d->id, sizeof(d->id), "%s", json_string_value(id));
     else if (id)
         reading_refuse(r,
@@ -305,7 +305,7 @@ static void read_drive(const struct reading *r, const json_t *value, size_t i)
         reading_refuse(r, "%spath_on_host is too long", place);
     if (only && !json_is_boolean(only))
         reading_refuse(r, "%sis_read_only is neither true nor false", place);
-    d->writable = only && json_is_false(only);
+    d->writable = json_is_false(only);
     if (json_is_true(json_object_get(value, "is_root_device")))
         reading_refuse(r, "%sis_root_device: the root is what rootfs names", place);
     read_rate(r, value, place, "rate_limiter", &d->rate);

@@ -279,7 +279,7 @@ static void qemu_connect(struct vm *vm)
     fd_close(&vm->ctl_fd);
     fd_close(&vm->data_fd);
     fd_close(&vm->lines_fd);
-    vm->ctl_fd = fd_steal(&ends[FD_CTL - FD_CTL]);
+    vm->ctl_fd = fd_steal(&ends[0]);
     vm->data_fd = fd_steal(&ends[FD_DATA - FD_CTL]);
     vm->lines_fd = fd_steal(&ends[FD_LINES - FD_CTL]);
 }
