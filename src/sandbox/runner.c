@@ -45,10 +45,17 @@ static uint8_t read_buffer[RUNNER_READ_BYTES + FRAME_HEADER_SIZE + FRAME_PAYLOAD
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
+/* Closed, broken or muted. A handler of one frame may bring that about, and what was read behind
+ * that frame has nothing left that it could be handed to. */
+static bool is_deaf(const struct runner *r)
+{
+    return r->broken || r->closing;
+}
+
 /* True for the first cause only: an event ends a sandbox, and must come once. */
 static bool connection_ends(struct runner *r)
 {
-    if (r->broken || r->closing)
+    if (is_deaf(r))
         return false;
     r->broken = true;
     uv_poll_stop(&r->poll);
@@ -141,7 +148,7 @@ void runner_flush(struct runner *r)
 {
     /* A frame is queued by many callers and sent once, at the end of what they do. Nothing here
      * calls back: a connection that turns out to be gone is found by on_poll(), from the loop. */
-    if (r->broken || r->closing)
+    if (is_deaf(r))
         return;
     while (r->sent < r->out.len) {
         size_t len = r->out.len - r->sent;
@@ -192,7 +199,7 @@ static int handle_state(struct runner *r, const struct frame *f)
         return -EPROTO;
     r->stated = f->stream > r->stated ? f->stream : r->stated;
     r->events->on_state(r->data, f->stream, &m);
-    if (--r->n_states == 0 && !r->closing)
+    if (--r->n_states == 0 && !is_deaf(r))
         r->events->on_resumed(r->data);
     return 0;
 }
@@ -261,7 +268,7 @@ static int deliver_gathered(struct runner *r, struct gathered *g)
 {
     uint32_t stream = g->stream;
     g->stream = 0;
-    return stream && !r->closing ? r->events->on_output(r->data, stream, &g->output) : 0;
+    return stream && !is_deaf(r) ? r->events->on_output(r->data, stream, &g->output) : 0;
 }
 
 /* 1: it has joined those before it, or is the first; 0: it is no output; negative: malformed. */
@@ -312,14 +319,14 @@ static ssize_t handle_bytes(struct runner *r, uint8_t *data, size_t len)
         r->greeted = true;
         used = FRAME_PREFACE_SIZE;
     }
-    while (!r->closing) {
+    while (!is_deaf(r)) {
         struct frame f;
         int n = frame_parse(data + used, len - used, &f);
         if (n == 0)
             break;
         int joined = n < 0 ? n : gather_frame(r, &g, &f);
         if (joined < 0 || (joined == 0 && (deliver_gathered(r, &g) < 0 ||
-                                           (!r->closing && handle_frame(r, &f) < 0))))
+                                           (!is_deaf(r) && handle_frame(r, &f) < 0))))
             return refuse_frame(n < 0 ? NULL : &f);
         used += (size_t)n;
     }
@@ -343,6 +350,8 @@ static void take_bytes(struct runner *r, size_t len)
         break_connection(r, "the runner passed a descriptor without a use");
         return;
     }
+    if (is_deaf(r))
+        return;
     strbuf_reset(&r->in);
     if ((size_t)used < len)
         strbuf_append(&r->in, read_buffer + used, len - (size_t)used);
@@ -394,7 +403,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     }
     if (events & UV_WRITABLE)
         runner_flush(r);
-    if (!(events & UV_READABLE) || r->closing || r->broken)
+    if (!(events & UV_READABLE) || is_deaf(r))
         return;
     /* The start of a frame that came in the turn before is put in front of what is read now. */
     size_t kept = r->in.len;

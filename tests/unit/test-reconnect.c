@@ -143,6 +143,75 @@ static void test_a_muted_connection(void)
     close(pair[1]);
 }
 
+static struct runner *muted;
+static unsigned n_exits, n_later;
+
+/* As the end of a one-shot does it: its sandbox is deleted from inside the event. */
+static void mute_on_exit(void *data, uint32_t stream, const struct msg_exit *m)
+{
+    (void)data;
+    (void)stream;
+    (void)m;
+    n_exits++;
+    runner_mute(muted);
+}
+
+static int count_output(void *data, uint32_t stream, const struct msg_output *m)
+{
+    (void)data;
+    (void)stream;
+    (void)m;
+    n_later++;
+    return 0;
+}
+
+static void count_open(void *data, uint32_t stream, const struct msg_open *m)
+{
+    (void)data;
+    (void)stream;
+    (void)m;
+    n_later++;
+}
+
+static void ignore_resumed(void *data)
+{
+    (void)data;
+}
+
+/* A command ends while processes that it left behind print and connect: all of it is one read. */
+static void test_frames_behind_the_last(void)
+{
+    static const struct runner_events events = {.on_lost = count_end,
+                                                .on_broken = count_end,
+                                                .on_resumed = ignore_resumed,
+                                                .on_exit = mute_on_exit,
+                                                .on_output = count_output,
+                                                .on_open = count_open};
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(4096);
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        exit(1);
+    muted = runner_new(&loop, pair[0], 1, 0, &events, NULL);
+    strbuf_append(&b, FRAME_PREFACE, FRAME_PREFACE_SIZE);
+    msg_hello_ok_format(&b, 0, &(struct msg_hello_ok){.version = PROTO_VERSION, .generation = 1});
+    msg_exit_format(&b, 1, &(struct msg_exit){.wait_status = 0});
+    msg_output_format(&b, 2,
+                      &(struct msg_output){.which = 1, .data = (const uint8_t *)"x", .len = 1});
+    msg_open_format(&b, 3, &(struct msg_open){.kind = OPEN_GATEWAY});
+    msg_output_format(
+        &b, 2,
+        &(struct msg_output){.which = 1, .offset = 1, .data = (const uint8_t *)"y", .len = 1});
+    ok(write(pair[1], b.data, b.len) == (ssize_t)b.len, "an end and more behind it");
+    uv_run(&loop, UV_RUN_NOWAIT);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    ok(n_exits == 1, "the end is an event");
+    ok(n_later == 0, "and nothing behind it, where the connection was muted then (%u)", n_later);
+    ok(n_ends == 0, "which is no fault of the runner's");
+    runner_close(muted);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    close(pair[1]);
+}
+
 int main(void)
 {
     static const struct runner_events none;
@@ -156,6 +225,7 @@ int main(void)
     test_a_runner_that_leaves_in_a_loop();
     uv_run(&loop, UV_RUN_DEFAULT);
     test_a_muted_connection();
+    test_frames_behind_the_last();
     uv_loop_close(&loop);
     close(pair[1]);
     return tap_done();
