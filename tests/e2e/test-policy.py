@@ -141,7 +141,8 @@ def test_permissions_of_claude_code_become_a_policy():
     equal(sbx("check", path)[0], 0)
     for args, verdict in [
             (["-line", "npm run lint"], "allow"), (["-line", "npm run lint --fix"], "ask"),
-            (["-line", "npm run test -- -x"], "allow"), (["-line", "git diff HEAD"], "allow"),
+            (["-line", "npm run test -- --coverage a.js"], "allow"), (["-line", "git diff HEAD"], "allow"),
+            (["-line", "npm run test -- --config=/tmp/x.js"], "ask"),  # which runs other code than the one that was allowed
             (["-line", "git push origin"], "ask"), (["-line", "git diff; curl x"], "deny"),
             (["-line", "git diff > .env"], "ask"), (["-path", "/home/sandbox/.zshrc"], "allow"),
             (["-write", "/workspace/src/a/b.c"], "ask"), (["-path", "/workspace/.env"], "deny"),
