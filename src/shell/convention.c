@@ -9,7 +9,10 @@
 #include "shell/internal.h"
 #include "shell/options.h"
 
-#define PLACES_MAX    16
+#define PLACES_MAX 16
+#define START_MAX  4096 /* PATH_MAX: behind a longer one there is nothing to find */
+#define TRIES_MAX                                                                                  \
+    8192 /* looks that are compared with those before; a line of commands is a caller's */
 #define UNKNOWN_LOADS "a program that is not known: which files it reads is not known either"
 #define MODULE_LOADS  "the module, which Python looks for in this directory first, and its imports"
 
@@ -68,25 +71,52 @@ static char *join_path(const char *base, const char *path)
     return *path ? xasprintf("%s/%s", base, path) : xstrdup(base);
 }
 
+static uint64_t sum_text(uint64_t sum, const char *text)
+{
+    for (; *text; text++)
+        sum = (sum ^ (unsigned char)*text) * 1099511628211u;
+    return (sum ^ 0xff) * 1099511628211u;
+}
+
+static uint64_t sum_look(const struct shell_look *l)
+{
+    uint64_t kinds = (uint64_t)l->above << 2 | (uint64_t)l->home << 1 | (uint64_t)l->only_inside;
+    return sum_text(sum_text(14695981039346656037u ^ kinds, l->name), l->start);
+}
+
 static bool same_look(const struct shell_look *a, const struct shell_look *b)
 {
-    return a->above == b->above && a->home == b->home && a->only_inside == b->only_inside &&
-           strcmp(a->start, b->start) == 0 && strcmp(a->name, b->name) == 0;
+    return a->sum == b->sum && a->above == b->above && a->home == b->home &&
+           a->only_inside == b->only_inside && strcmp(a->name, b->name) == 0 &&
+           strcmp(a->start, b->start) == 0;
+}
+
+/* Whether one more look may be tried. What there is no room for is never passed over in silence. */
+static bool has_room(struct shell_conventions *c, size_t start_len, size_t name_len)
+{
+    size_t bytes = start_len + name_len;
+    if (c->n_looks < SHELL_LOOKS_MAX && bytes < START_MAX && c->n_tries < TRIES_MAX &&
+        c->n_bytes + bytes < SHELL_LOOKS_BYTES)
+        return true;
+    c->more = true;
+    return false;
 }
 
 /* Takes what look points to. */
 static void add_look(struct shell_conventions *c, struct shell_look look)
 {
     bool known = false;
+    look.sum = sum_look(&look);
+    c->n_tries++;
     for (size_t i = 0; !known && i < c->n_looks; i++)
         known = same_look(&c->looks[i], &look);
-    if (known || c->n_looks == SHELL_LOOKS_MAX) {
-        c->more |= !known;
+    if (known) {
         free(look.program);
         free(look.start);
         free(look.name);
         return;
     }
+    c->n_bytes += strlen(look.start) + strlen(look.name);
     c->looks = xrealloc(c->looks, (c->n_looks + 1) * sizeof(*c->looks));
     c->looks[c->n_looks++] = look;
 }
@@ -96,7 +126,7 @@ static void add_form(struct shell_conventions *c, const char *program, const cha
                      bool operand, const char *form, size_t len)
 {
     bool marked = strchr("^~:", form[0]);
-    if (form[0] == ':' && !operand)
+    if ((form[0] == ':' && !operand) || !has_room(c, strlen(start), len))
         return;
     add_look(c, (struct shell_look){.program = xstrdup(program),
                                     .start = xstrdup(form[0] == '~' ? "" : start),
@@ -151,8 +181,10 @@ static void add_place(struct places *p, const char *dir)
 /* The part of a word before an end, as a place of its own. */
 static const char *own_part(struct places *p, const char *text, size_t len)
 {
-    if (p->n_owned == PLACES_MAX)
+    if (p->n_owned == PLACES_MAX) {
+        p->hidden = true;
         return NULL;
+    }
     return p->owned[p->n_owned++] = xstrndup(text, len);
 }
 
@@ -167,6 +199,8 @@ static void take_value(struct places *p, char kind, const char *value)
     const char *dir = slash ? own_part(p, value, (size_t)(slash - value) + (slash == value)) : NULL;
     if (p->n_files < PLACES_MAX)
         p->files[p->n_files++] = value;
+    else
+        p->hidden = true;
     if (dir) {
         add_place(p, dir);
         p->last = dir;
@@ -289,6 +323,8 @@ static void add_at(const struct look_at *l, const char *program, const char *pla
                    const char *files)
 {
     for (size_t i = 0; i < l->starts->n; i++) {
+        if (!has_room(l->out, strlen(l->starts->list[i]), strlen(place)))
+            continue;
         _cleanup_free_ char *start = join_path(l->starts->list[i], place);
         add_forms(l->out, program, start, operand, files);
     }
@@ -297,9 +333,10 @@ static void add_at(const struct look_at *l, const char *program, const char *pla
 static void add_named_file(const struct look_at *l, const char *program, const char *file)
 {
     for (size_t i = 0; i < l->starts->n; i++)
-        add_look(l->out, (struct shell_look){.program = xstrdup(program),
-                                             .start = xstrdup(l->starts->list[i]),
-                                             .name = xstrdup(file)});
+        if (has_room(l->out, strlen(l->starts->list[i]), strlen(file)))
+            add_look(l->out, (struct shell_look){.program = xstrdup(program),
+                                                 .start = xstrdup(l->starts->list[i]),
+                                                 .name = xstrdup(file)});
 }
 
 static void use_row(const struct look_at *l, const struct shell_convention *row,
@@ -316,6 +353,7 @@ static void use_row(const struct look_at *l, const struct shell_convention *row,
     for (size_t i = 0; i < named.n_files; i++)
         add_named_file(l, program, named.files[i]);
     named.hidden |= operands.hidden;
+    l->out->more |= named.hidden && !row->loads;
     if (row->loads)
         add_loads(l->out, program, shown_directory(l, &named), row->loads);
     places_done(&named);

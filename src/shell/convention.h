@@ -11,11 +11,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "shell/shell.h"
 
-#define SHELL_LOOKS_MAX 512 /* files to look for */
-#define SHELL_LOADS_MAX 64  /* commands that are listed */
+#define SHELL_LOOKS_MAX   512          /* files to look for */
+#define SHELL_LOOKS_BYTES (256 * 1024) /* of their starts and names */
+#define SHELL_LOADS_MAX   64           /* commands that are listed */
 
 struct shell_convention {
     const char *names; /* of programs, with spaces between them */
@@ -35,6 +37,7 @@ struct shell_look { /* for one file */
     bool above;       /* also in all directories above */
     bool home;        /* start is the home directory */
     bool only_inside; /* not where start is a file */
+    uint64_t sum;     /* of all of it but the program */
 };
 
 struct shell_loads { /* what one program loads that nothing can be said about before it runs */
@@ -48,7 +51,8 @@ struct shell_conventions {
     size_t n_looks;
     struct shell_loads *loads;
     size_t n_loads;
-    bool more; /* there are more of either */
+    size_t n_bytes, n_tries; /* that the looks have taken so far */
+    bool more;               /* there are more of either */
 };
 
 /* Of all commands of s. Free with shell_conventions_done(). */

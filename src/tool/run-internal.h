@@ -20,6 +20,8 @@ struct weak;
 struct run_probed {
     json_t *pins;  /* files that would run, or NULL */
     json_t *named; /* files that the command finds by their names, or NULL: not looked for */
+    bool more;     /* there are more of these than the runner has said */
+    bool plain;    /* not looked for, because the look with them had failed */
     char *program; /* where argv[0] was found, or NULL */
     json_t *diff;  /* what a write changes, or NULL */
 };

@@ -14,6 +14,7 @@
 #include "tool/run-internal.h"
 
 #define PINS_TEXT     512
+#define NAMED_MAX     512  /* files that a runner says were found by their names */
 #define COMMANDS_MAX  64   /* that are listed of a line */
 #define COMMAND_BYTES 1000 /* that are listed of a command; the whole line is in argv */
 
@@ -76,14 +77,17 @@ void run_conventions(const struct run *run, struct shell_conventions *ret)
     shell_done(&shell);
 }
 
-static bool has_path(const json_t *list, const char *path)
+/* Names that are not UTF-8 may look alike, so the same path is the same file only with the same
+ * content. */
+static bool has_file(const json_t *list, const char *path, const json_t *hash)
 {
     size_t i;
     json_t *pin;
     json_array_foreach(list, i, pin)
     {
         const char *other = json_string_value(json_object_get(pin, "path"));
-        if (other && strcmp(other, path) == 0 && json_object_get(pin, "sha256"))
+        if (other && strcmp(other, path) == 0 && hash &&
+            json_equal(json_object_get(pin, "sha256"), hash))
             return true;
     }
     return false;
@@ -100,7 +104,7 @@ static void add_named(json_t *list, const json_t *found, const struct shell_conv
     bool lossy, hashed = json_is_string(hash) && json_is_integer(bytes);
     json_int_t i = json_is_integer(at) ? json_integer_value(at) : -1;
     if (i < 0 || (size_t)i >= c->n_looks || !json_is_string(path) ||
-        has_path(list, json_string_value(path)))
+        has_file(list, json_string_value(path), hash))
         return;
     const char *program = c->looks[i].program;
     json_t *pin = json_pack("{s:O, s:o}", "path", path, "by",
@@ -137,11 +141,21 @@ static void add_conventions(json_t *list, const struct run *run)
     size_t i;
     json_t *found;
     run_conventions(run, &c);
-    json_array_foreach(run->probed.named, i, found) add_named(list, found, &c);
+    c.more |= run->probed.more;
+    json_array_foreach(run->probed.named, i, found)
+    {
+        if (i == NAMED_MAX) {
+            c.more = true;
+            break;
+        }
+        add_named(list, found, &c);
+    }
     if (run->probed.pins && !run->probed.named && c.n_looks > 0)
         json_array_append_new(
-            list, json_pack("{s:s, s:s}", "loads", "files that it finds by their names",
-                            "not_pinned", "the runner of this sandbox is of an earlier version"));
+            list,
+            json_pack("{s:s, s:s}", "loads", "files that it finds by their names", "not_pinned",
+                      run->probed.plain ? "could not be looked up"
+                                        : "the runner of this sandbox is of an earlier version"));
     for (i = 0; i < c.n_loads; i++)
         add_loads(list, run, &c.loads[i]);
     if (c.more)

@@ -18,6 +18,7 @@
 #include "tool/run-internal.h"
 
 #define PROBE_MS     10000
+#define PINS_MAX     20000 /* entries of a runner: more than a command has words */
 #define BEFORE_MAX   (256 * 1024)
 #define BEFORE_TEXT  "262144"
 #define DIFF_MAX     (256 * 1024)
@@ -89,8 +90,11 @@ static void take_pins(struct run *run, struct exec *e)
     _cleanup_json_ json_t *answer = file_op_answer(e, &ignored);
     json_t *pins = json_object_get(answer, "pins"), *named = json_object_get(answer, "named");
     const char *program = json_string_value(json_object_get(answer, "program"));
+    if (json_array_size(pins) > PINS_MAX)
+        return;
     run->probed.pins = json_is_array(pins) ? json_incref(pins) : NULL;
     run->probed.named = json_is_array(named) ? json_incref(named) : NULL;
+    run->probed.more = json_is_true(json_object_get(answer, "more"));
     if (program && program[0] == '/')
         run->probed.program = xstrdup(program);
 }
@@ -161,15 +165,23 @@ void run_probed_done(struct run_probed *p)
     *p = (struct run_probed){0};
 }
 
+/* The files that are found by their names are many, and those who run there can make them more. A
+ * look at them that fails must not take the pins of the program itself with it: it is made once
+ * more without them. */
+static bool is_named_look(const struct run *run)
+{
+    return !written_path(run) && !run->probed.plain && sandbox_pins_named(run->sandbox);
+}
+
 /* Where the look cannot be started, the approval says so by what it lacks. */
 static int start_probe(struct run *run)
 {
     const char *path = written_path(run);
     struct error ignored = {0};
     char *read[] = {(char *)"fs-read", (char *)path, (char *)"0", (char *)BEFORE_TEXT, NULL};
-    _cleanup_strv_ char **pin = path                               ? NULL
-                                : sandbox_pins_named(run->sandbox) ? pin_named_argv(run)
-                                                                   : pin_argv(run);
+    _cleanup_strv_ char **pin = path                 ? NULL
+                                : is_named_look(run) ? pin_named_argv(run)
+                                                     : pin_argv(run);
     struct exec_spec spec = {.argv = path ? read : pin,
                              .builtin = true,
                              .hidden = true,
@@ -178,7 +190,12 @@ static int start_probe(struct run *run)
                              .narrow = run->spec.narrow,
                              .paths = run->spec.paths,
                              .n_paths = run->spec.n_paths};
-    return run_wait_exec(run, &spec, &ignored) ? RUN_PROBE : run_next(run);
+    if (run_wait_exec(run, &spec, &ignored))
+        return RUN_PROBE;
+    if (!is_named_look(run))
+        return run_next(run);
+    run->probed.plain = true;
+    return start_probe(run);
 }
 
 /* A lasting sandbox that is being created is waited for, because without the look it would be
@@ -189,7 +206,9 @@ int run_probe_enter(struct run *run, struct error *err)
         return run_next(run);
     if (run->left)
         return error_set(err, ERROR_DENIED, 0, "the caller left before a person was asked");
+    bool plain = run->probed.plain;
     run_probed_done(&run->probed); /* of an earlier look */
+    run->probed.plain = plain;
     bool has_command = !run->spec.builtin && !run->box.tool_net;
     if (run->one_shot || (!has_command && !written_path(run)))
         return run_next(run);
@@ -207,7 +226,10 @@ int run_probe_leave(struct run *run, struct error *err)
         take_difference(run, run->exec);
     else
         take_pins(run, run->exec);
-    return run_next(run);
+    if (run->probed.pins || !is_named_look(run))
+        return run_next(run);
+    run->probed.plain = true;
+    return RUN_PROBE;
 }
 
 void run_probe_cancel(struct run *run)

@@ -28,6 +28,8 @@
 #define SHEBANG_MAX   256 /* bytes of a first line that the kernel reads */
 #define SHEBANG_DEPTH 5
 #define NAMED_BYTES   (64 * 1024 * 1024) /* that are hashed of files found by their names */
+#define NAMED_ENTRIES 256                /* of files found by their names */
+#define NAMED_LEVELS  32                 /* directories above that are looked at */
 
 /* What runs the first of its arguments that is no option. Options made of other letters than
  * `quiet` name code, or make it read some. Those with libraries load files before the script. */
@@ -245,6 +247,7 @@ static void add_arguments(json_t *list, char **command, const struct interpreter
 struct named {
     json_t *list;
     uint64_t left; /* bytes that may still be hashed */
+    bool more;     /* not all places were looked at */
 };
 
 static bool is_named(const struct named *n, const char *path)
@@ -299,11 +302,16 @@ static void look_up(struct named *n, size_t at, const char *start, const char *f
 {
     char dir[PATH_MAX], path[PATH_MAX];
     struct stat st;
+    unsigned levels = 0;
     if (!realpath(*start ? start : ".", dir) || stat(dir, &st) < 0)
         return;
     if (!S_ISDIR(st.st_mode) && (form[0] == ':' || !go_up(dir)))
         return;
     do {
+        if (levels++ == NAMED_LEVELS || json_array_size(n->list) == NAMED_ENTRIES) {
+            n->more = true;
+            return;
+        }
         _cleanup_close_ int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
         bool below = form[1] != '/';
         int len =
@@ -357,5 +365,7 @@ int builtin_pin_named(int argc, char **argv)
         if (*form)
             look_up(&n, i, argv[3 + 2 * i], form);
     }
+    if (n.more)
+        json_object_set_new(o, "more", json_true());
     return pin_command(argv[1], argv + 3 + 2 * count, o);
 }

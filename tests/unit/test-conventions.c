@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/strbuf.h"
 #include "shell/convention.h"
 #include "shell/options.h"
 #include "shell/shell.h"
@@ -245,6 +246,42 @@ static void test_bounds(void)
         free(argv[i]);
 }
 
+/* Long words, and the same places again and again: the work that a line makes has an end, and what
+ * was left out is marked. */
+static void test_bounds_of_work(void)
+{
+    static char deep[30 * 1024];
+    memset(deep, 'd', sizeof(deep) - 1);
+    struct strbuf text = STRBUF_INIT(256 * 1024);
+    strbuf_printf(&text, "cd %s; cd %s", deep, deep);
+    for (int i = 0; i < 240; i++)
+        strbuf_printf(&text, "; eslint a%d b%d c%d", i, i, i);
+    char *argv[] = {(char *)"sh", (char *)"-c", text.data, NULL};
+    shell_conventions_done(&found);
+    shell_parse_argv(argv, &shell);
+    shell_conventions_find(&shell, &found);
+    shell_done(&shell);
+    size_t bytes = 0;
+    for (size_t i = 0; i < found.n_looks; i++)
+        bytes += strlen(found.looks[i].start) + strlen(found.looks[i].name);
+    ok(found.more, "a line that needs more looks than there are says so");
+    ok(bytes < SHELL_LOOKS_BYTES && found.n_tries < 10000, "in %zu bytes and %zu tries", bytes,
+       found.n_tries);
+    strbuf_done(&text);
+    char *files[40] = {(char *)"make"};
+    for (int i = 1; i < 39; i += 2) {
+        files[i] = xstrdup("-f");
+        files[i + 1] = xasprintf("x%d.mk", i);
+    }
+    shell_conventions_done(&found);
+    shell_parse_argv(files, &shell);
+    shell_conventions_find(&shell, &found);
+    shell_done(&shell);
+    ok(loads_of("make") && !loads_of("make")->directory, "files beyond the limit are marked");
+    for (int i = 1; i < 39; i++)
+        free(files[i]);
+}
+
 /* --- variables */
 
 static void check_variable(const char *pattern)
@@ -309,6 +346,7 @@ int main(void)
     test_quiet();
     test_forms();
     test_bounds();
+    test_bounds_of_work();
     test_variables();
     shell_conventions_done(&found);
     return tap_done();
