@@ -196,13 +196,19 @@ static bool has_long(const char *word, const char *flag)
     return false;
 }
 
-/* Index behind the last word that can be a flag. */
-static size_t flags_end(const struct shell_command *c)
+/* Index of the word "--", or behind the last word. */
+static size_t find_dashes(const struct shell_command *c)
 {
-    for (size_t i = 1; i < c->n_words && !c->endless; i++)
+    for (size_t i = 1; i < c->n_words; i++)
         if (!c->words[i].unknown && strcmp(c->words[i].text, "--") == 0)
             return i;
     return c->n_words;
+}
+
+/* Index behind the last word that can be a flag. */
+static size_t flags_end(const struct shell_command *c)
+{
+    return c->endless ? c->n_words : find_dashes(c);
 }
 
 static bool any_unknown(const struct shell_command *c)
@@ -338,7 +344,7 @@ static enum match meets_next(const char *pattern, const struct shell_command *c,
 
 static enum match meets_dashes(const struct shell_command *c)
 {
-    if (flags_end(c) < c->n_words)
+    if (find_dashes(c) < c->n_words)
         return MATCH_YES;
     return any_unknown(c) ? MATCH_MAYBE : MATCH_NO;
 }
@@ -355,10 +361,12 @@ static size_t unknown_words(const struct shell_command *c)
     return c->more ? SIZE_MAX : n;
 }
 
+/* In *ret_sure: how many of the pattern's words are there whatever the unknown words are. */
 static enum match meets_arguments(const struct command_pattern *p, const struct shell_command *c,
-                                  char *const *cwds, size_t *budget)
+                                  char *const *cwds, size_t *ret_sure, size_t *budget)
 {
     enum match m = MATCH_YES;
+    *ret_sure = 0;
     size_t k = 1, operands = 0, flags = 0; /* that only unknown words can be */
     for (size_t i = 1; i < p->n_words && m != MATCH_NO; i++) {
         const char *word = p->words[i];
@@ -373,6 +381,7 @@ static enum match meets_arguments(const struct command_pattern *p, const struct 
             one = meets_anywhere(word, c, cwds, budget);
         else
             one = meets_next(word, c, &k, budget);
+        *ret_sure += one == MATCH_YES;
         flags |= one == MATCH_MAYBE && is_flag(word);
         operands += one == MATCH_MAYBE && !is_flag(word);
         m = match_and(m, one);
@@ -404,20 +413,53 @@ static enum match meets_name(const struct command_pattern *p, const struct shell
     return m;
 }
 
+/* False: the budget does not last for a look at the arguments. */
+static bool pay_for_arguments(const struct command_pattern *p, const struct shell_command *c,
+                              size_t *budget)
+{
+    size_t cost = 16 * c->n_words * p->n_words;
+    *budget -= cost < *budget ? cost : *budget;
+    return *budget > 0;
+}
+
+/* What a word names as a program. An unknown part may have a slash in it, so that what is before
+ * such a part says nothing. */
+static const char *name_in_word(const struct shell_word *w)
+{
+    const char *slash = strrchr(w->text, '/'), *hole = strrchr(w->text, SHELL_ANY);
+    if (w->unknown && hole && (!slash || hole > slash))
+        return hole;
+    return slash ? slash + 1 : w->text;
+}
+
+/* A name that is not known may be any. That is worth a question where at least one of the pattern's
+ * arguments is there for sure; otherwise every variable behind every program would be. */
+static bool may_be_named(const struct command_pattern *p, const struct shell_command *c,
+                         char *const *cwds, size_t *budget)
+{
+    size_t sure;
+    if (!has_arguments(p) || meets_name(p, c, true, budget) == MATCH_NO)
+        return false;
+    if (!pay_for_arguments(p, c, budget))
+        return true;
+    return meets_arguments(p, c, c->moved ? NULL : cwds, &sure, budget) != MATCH_NO && sure > 0;
+}
+
 /* A program that is in no table may run its arguments: is one of them what the pattern names, and
  * do the words behind it fit? */
 static enum match meets_behind(const struct command_pattern *p, const struct shell_command *c,
                                char *const *cwds, size_t *budget)
 {
     for (size_t k = 1; k < c->n_words && *budget; k++) {
-        const char *text = c->words[k].text, *slash = strrchr(text, '/');
+        const struct shell_word *w = &c->words[k];
         struct shell_command inner = {.words = c->words + k,
                                       .n_words = c->n_words - k,
-                                      .name = slash ? slash + 1 : text,
+                                      .name = name_in_word(w),
                                       .kind = SHELL_NAME_KNOWN,
-                                      .more = c->more,
+                                      .more = c->more || (w->unknown && w->splits),
                                       .moved = c->moved};
-        if (!c->words[k].unknown && command_pattern_meets(p, &inner, cwds, true, budget))
+        if (w->unknown ? may_be_named(p, &inner, cwds, budget)
+                       : command_pattern_meets(p, &inner, cwds, true, budget) != MATCH_NO)
             return MATCH_MAYBE;
     }
     return *budget ? MATCH_NO : MATCH_MAYBE;
@@ -435,11 +477,10 @@ enum match command_pattern_meets(const struct command_pattern *p, const struct s
         return meets_behind(p, c, cwds, budget);
     if (m == MATCH_NO)
         return m;
-    size_t cost = 16 * c->n_words * p->n_words;
-    *budget -= cost < *budget ? cost : *budget;
-    if (!*budget)
+    if (!pay_for_arguments(p, c, budget))
         return MATCH_MAYBE;
     if (c->words[0].unknown && c->words[0].splits)
         return MATCH_MAYBE; /* the name may turn out to be a whole command */
-    return match_and(m, meets_arguments(p, c, c->moved ? NULL : cwds, budget));
+    size_t sure;
+    return match_and(m, meets_arguments(p, c, c->moved ? NULL : cwds, &sure, budget));
 }

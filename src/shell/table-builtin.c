@@ -22,12 +22,16 @@ static const struct shell_program rows[] = {
      * environment of programs than the words before their names. */
     {"set", 0, 0, "-befhmnptuvxBCEHPT -ak! -o:"},
     {"hash", 0, 0, "-rlt -d: -p:!"},
+    {"jobs", 0, 0, "-lnprs -x&"},
     {"enable", PROGRAM_OPAQUE, 0, "-f:! -n! -d!"},
     {"complete compgen compopt bind fc history shopt", PROGRAM_OPAQUE, 0, ""},
-    {"echo : exit return break continue shift times type jobs fg bg disown dirs help caller umask "
+    /* A terminal's description, which may be a file of the caller's, names a program (iprog) that
+     * they run before all else. */
+    {"reset tput tset", PROGRAM_OPAQUE, 0, ""},
+    {"echo : exit return break continue shift times type fg bg disown dirs help caller umask "
      "ulimit kill suspend logout test [ expr id whoami groups logname users who "
      "w uname arch hostname nproc uptime free vmstat lscpu lsblk lsusb lspci locale getconf tty "
-     "stty clear reset tput sync factor yes cal ps pgrep pidof pkill killall",
+     "stty clear sync factor yes cal ps pgrep pidof pkill killall",
      PROGRAM_INERT, 0, ""},
 };
 const struct shell_table shell_table_builtin = {rows, ELEMENTS(rows)};
