@@ -203,7 +203,8 @@ static int gateway_init(struct gateway *g, const struct gateway_options *o)
 }
 
 /* Names are looked up as they are given, never with a search domain behind them, and by few short
- * tries. Read by libc at the first lookup. */
+ * tries. Read by libc at the first lookup. What the loop asks by itself (resolv-file.c) relies on
+ * it: both ways have to ask for the same name. */
 static void set_resolver(void)
 {
     setenv("LOCALDOMAIN", ".", 1);

@@ -13,7 +13,9 @@
 #define SPACE    " \t\r\f\v"
 
 /* Options that say how long and how often is asked, or what is to be in a question that libc would
- * ask. Search domains are never used here. */
+ * ask. "search", "domain" and "ndots" mean nothing here, as they mean nothing to libc's resolver in
+ * this process, for which the root is the only search domain (LOCALDOMAIN in gateway.c): what a
+ * rule allows is the name as it is given, and none that begins with it. */
 static bool is_plain_option(const char *option)
 {
     static const char *const plain[] = {"ndots:", "timeout:", "attempts:", "edns0", "trust-ad"};
@@ -23,11 +25,13 @@ static bool is_plain_option(const char *option)
     return false;
 }
 
-/* False: the line is one by which another way is to be gone. */
+/* False: the line is one by which another way is to be gone. As for libc, a line that begins with a
+ * blank means nothing, and a comment is a line of its own. */
 static bool read_line(struct resolv_file *f, char *line)
 {
     char *save = NULL;
-    line[strcspn(line, "#;")] = 0;
+    if (strchr("#;" SPACE, line[0]))
+        return true;
     const char *key = strtok_r(line, SPACE, &save);
     if (!key)
         return true;

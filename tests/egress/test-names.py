@@ -28,7 +28,7 @@ TRICKS = {
     "many": [["127.0.0.%d" % n for n in range(1, 30)]],
 }
 ALLOW = [{"host": "allowed.test", "ports": [80, 443, 8000]}, {"host": "*.wild.test"}, {"host": "xn--bcher-kva.test", "ports": [80]},
-         {"host": w.ALLOWED, "ports": [8080]}, {"host": f"[{w.ALLOWED6}]", "ports": [8080]}, {"host": "far.test"}, {"host": "missing.test"},
+         {"host": w.ALLOWED, "ports": [8080]}, {"host": f"[{w.ALLOWED6}]", "ports": [8080]}, {"host": "far.test"}, {"host": "missing.test"}, {"host": "bare"},
          {"host": "*.tricks.test"}, {"host": "both.test"}, {"host": "six.test"}, {"host": "127.0.0.1"}, {"host": "[::1]"}, {"host": "localhost"},
          {"host": "0.0.0.0"}, {"host": "169.254.169.254"}, {"host": "10.9.9.9"}, {"host": "11.0.0.1"}]
 # Names that lead where no list of a sandbox may: allowed by name, closed by address. With the word that says why.
@@ -37,7 +37,10 @@ INSIDE = {"loopback.test": "loopback", "loopback-six.test": "loopback", "mapped.
           "cgnat.test": "private", "link.test": "link-local", "zero.test": "forbidden", "self.test": "own", "second.test": "own"}
 ALLOW += [{"host": name} for name in INSIDE]
 DENY = [{"host": "bad.wild.test"}, {"host": w.DENIED}, {"host": f"[{w.DENIED6}]"}, {"host": "one.wild.test", "ports": [8080]}]
-world = w.World(names={"denied-six.wild.test": [w.DENIED6]}, tricks={f"{name}.tricks.test": answers for name, answers in TRICKS.items()})
+# The host searches: each name would first be one below elsewhere.test, which has them all. No lookup of such a name may be seen.
+SEARCHED = {f"{name}.elsewhere.test": [w.OTHER] for name in ("allowed.test", "one.wild.test", "missing.test", "empty.tricks.test", "bare")}
+world = w.World(names={"denied-six.wild.test": [w.DENIED6], **SEARCHED}, tricks={f"{name}.tricks.test": answers for name, answers in TRICKS.items()},
+                resolver="search elsewhere.test\noptions ndots:5\n")
 net = use(Net(world, {"allow": ALLOW, "deny": DENY}, config='disallowed_hosts: ["far.test"]\n'))
 
 
@@ -199,11 +202,22 @@ for name in ("cname-denied", "cname-inside", "cname-meta", "many"):
         equal(status(n.get(f"http://{name}.tricks.test/")[0]), 403)
     row(denied, "http", f"{name}.tricks.test leads to a closed address and is refused", act, lookups=[f"{name}.tricks.test"])
 
-for title, name in (("is not there", "missing.test"), ("has no address", "empty.tricks.test"), ("has a resolver that does not answer", "silent.tricks.test")):
+# After a server that was silent, the gateway leaves names to libc for a while: both ways ask for the same.
+for title, name in (("is not there", "missing.test"), ("has no dot", "bare"), ("has no address", "empty.tricks.test"),
+                    ("has a resolver that does not answer", "silent.tricks.test"), ("is not there for libc either", "missing.test"),
+                    ("has no dot for libc either", "bare"), ("has no address for libc either", "empty.tricks.test")):
     def act(n, name=name):
         out = n.get(f"http://{name}/")[0]
         check(status(out) in (502, 504), out)
     row(denied, "http", f"a name that {title} is an error", act, lookups=[name])
+
+
+@allowed("http", "an allowed name leads where it did, also by libc")
+def test_an_allowed_name_leads_where_it_did(n):
+    equal(status(n.get("http://allowed.test/")[0]), 200)
+    seen = n.capture.seen()
+    equal([line for line in seen if line.startswith("tcp")], [f"tcp {w.ALLOWED} 80"])
+    check("dns allowed.test" in seen and not any("elsewhere.test" in line for line in seen), seen)
 
 
 @allowed("http", "a port at which nothing listens is an error")

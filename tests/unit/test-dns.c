@@ -176,7 +176,15 @@ static void test_files(void)
            "# one\nsearch x.test\nnameserver 10.0.0.53 ; a\nnameserver ::1\noptions ndots:2 edns0\n",
            &a) &&
            is(&a, "10.0.0.53"),
-       "the first server");
+       "the first server, whatever is searched: names are asked for as they are given");
+    ok(finds_server(" nameserver 10.0.0.52\n\tnameserver 10.0.0.51\n; x\nnameserver 10.0.0.53\n",
+                    &a) &&
+           is(&a, "10.0.0.53"),
+       "a line that begins with a blank means nothing to libc");
+    ok(!finds_server("nameserver 10.0.0.53;x\n", &a) &&
+           !finds_server("nameserver 10.0.0.53\noptions edns0 # use-vc\n", &a) &&
+           finds_server("nameserver 10.0.0.53 # x\n#options use-vc\n", &a),
+       "a comment is a line of its own");
     ok(finds_server("nameserver ::1\n", &a) && is(&a, "::1"), "one of IPv6");
     ok(!finds_server("", &a) && !finds_server("nameserver fe80::1%eth0\n", &a) &&
            !finds_server("nameserver 10.0.0.53\noptions use-vc\n", &a) &&

@@ -70,16 +70,17 @@ def add_addresses(device, addresses):
 
 class World:
     """names: more of NAMES, name to addresses. tricks: name below tricks.test to a list of answers, each the next lookup's:
-    a list of addresses, "cname NAME", or "silent". locations: lines of nginx's configuration for every server."""
+    a list of addresses, "cname NAME", or "silent". locations: lines of nginx's configuration for every server. resolver: more
+    lines of resolv.conf."""
 
-    def __init__(self, names=None, tricks=None, locations=""):
+    def __init__(self, names=None, tricks=None, locations="", resolver=""):
         self.dir = tempfile.mkdtemp(prefix="mas-egress-")
         os.chmod(self.dir, 0o755)
         atexit.register(shutil.rmtree, self.dir, True)
         with open(f"{self.dir}/world.json", "w") as f:
             json.dump({"names": dict(NAMES, **(names or {})), "tricks": tricks or {}, "locations": locations}, f)
         self._cover("/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n")
-        self._cover("/etc/resolv.conf", f"nameserver {DNS}\noptions timeout:1 attempts:1\n")
+        self._cover("/etc/resolv.conf", f"nameserver {DNS}\noptions timeout:1 attempts:1\n{resolver}")
         self.outer = subprocess.Popen(["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", sys.executable, f"{HERE}/servers.py",
                                        self.dir], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         atexit.register(self._end)
