@@ -88,7 +88,8 @@ static int receive_start(struct router *r, char *why, size_t size)
     return e;
 }
 
-/* False at the warden's end. */
+/* False at the warden's end. The descriptors are closed before the answer: from then on the warden
+ * may end the sandbox, whose network would stay for as long as one of them is open here. */
 static bool serve_one(struct router *r)
 {
     struct net_request q;
@@ -99,11 +100,15 @@ static bool serve_one(struct router *r)
         return true;
     if (n <= 0 && n != -EMSGSIZE)
         return false;
-    if (n != (ssize_t)sizeof(q) || !net_request_is_valid(&q, &r->start.config))
-        answer_send(n == (ssize_t)sizeof(q) ? q.tag : 0, -EINVAL, "malformed request");
-    else
-        answer_send(q.tag, router_serve(r, &q, fds, why, sizeof(why)), why);
+    bool whole = n == (ssize_t)sizeof(q);
+    if (!whole || !net_request_is_valid(&q, &r->start.config)) {
+        close_all(fds);
+        answer_send(whole ? q.tag : 0, -EINVAL, "malformed request");
+        return true;
+    }
+    int served = router_serve(r, &q, fds, why, sizeof(why));
     close_all(fds);
+    answer_send(q.tag, served, why);
     return true;
 }
 

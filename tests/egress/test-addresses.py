@@ -720,8 +720,14 @@ def test_deleted():
     wait_for(lambda: not has_link(), "no link of it")
 
 
+def net_is_back():
+    """mas-net is started some time after its end, and has made its table."""
+    return net_pid(net.daemon) and "inet mas" in in_router(net.daemon, "nft", "list", "tables")
+
+
 @test("a removal that mas-net died over is asked for again")
 def test_lost_removal():
+    wait_for(net_is_back, "mas-net is there")
     box = net.sandbox({"cidrs": ["11.0.0.79"]})
     slot, pid = slot_of(box), net_pid(net.daemon)
     os.kill(pid, signal.SIGSTOP)
@@ -737,6 +743,7 @@ def test_lost_removal():
 
 @test("rules that are there already refuse a link that would be held to them")
 def test_rules_that_stayed():
+    wait_for(net_is_back, "mas-net is there")
     with net.sandbox({"cidrs": ["11.0.0.2"]}) as box:
         chain = f"s{slot_of(box) + 1}_from"
         in_router(net.daemon, "nft", "add", "chain", "inet", "mas", chain)
