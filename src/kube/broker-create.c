@@ -105,9 +105,12 @@ static void look_up(struct broker_task *t)
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
     const struct kube_ceiling *c = t->broker->o.ceiling;
     char name[KUBE_PLACE_SIZE];
-    if (kube_manifest_is_common(t->object, c, &t->order) && !task_is_late(t) &&
+    if (kube_manifest_is_common(t->object, c, &t->order) &&
         sweep_is_at(t->broker, kube_manifest_name(t->object, c, &t->order, name, sizeof(name)))) {
-        task_wait(t, 0, create_again);
+        if (task_is_late(t))
+            create_fail(t, ERROR_UNAVAILABLE, "its network policy", "it is being deleted");
+        else
+            task_wait(t, 0, create_again);
         return;
     }
     task_object_path(t, t->object, &path);

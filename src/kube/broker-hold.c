@@ -40,6 +40,8 @@ static void on_lease_change(void *data, bool other, const char *why)
     snprintf(r.message, sizeof(r.message), "%s", why ? why : "");
     if (why)
         log_warn("nothing is written to the cluster: %s", why);
+    if (why)
+        sweep_give_up(b);
     broker_send(b, &r, -1);
     list_for_each_safe(t, &b->tasks, struct broker_task, node) {
         if (!hold_refuses(b, &t->order, &err))
@@ -69,6 +71,7 @@ void hold_start(struct kube_broker *b, const struct kube_order *o)
         g->broker = b;
         g->order = *o;
         b->n_open++;
+        sweep_give_up(b);
         kube_lease_release(steal_ptr(b->lease), on_given_back, g);
         return;
     }

@@ -99,8 +99,10 @@ void hold_start(struct kube_broker *b, const struct kube_order *o);
 /* Is this an order that writes for a home which is not held? err says whose it is. */
 bool hold_refuses(const struct kube_broker *b, const struct kube_order *o, struct error *err);
 
-/* Policies that no pod has (broker-sweep.c), and whether this one is about to be deleted. */
+/* Policies that no pod has (broker-sweep.c), and whether this one is about to be deleted. A home
+ * that is lost ends what is under way. */
 void sweep_start(struct kube_broker *b);
+void sweep_give_up(struct kube_broker *b);
 void sweep_end(struct kube_broker *b);
 bool sweep_is_at(const struct kube_broker *b, const char *policy);
 /* Has a pod that is known the policy of this sum? */

@@ -46,8 +46,6 @@ static const struct {
     {"get", "", "serviceaccounts", NULL, 0},
     {"create", "networking.k8s.io", "networkpolicies", NULL, 0},
     {"get", "networking.k8s.io", "networkpolicies", NULL, 0},
-    {"list", "networking.k8s.io", "networkpolicies", NULL, OF_SHARED},
-    {"delete", "networking.k8s.io", "networkpolicies", NULL, OF_SHARED},
     {"list", "", "resourcequotas", NULL, 0},
     {"get", "node.k8s.io", "runtimeclasses", NULL, OF_OWN}, /* of no namespace */
     {"create", "", "persistentvolumeclaims", NULL, OF_CLAIMS | OF_OWN},

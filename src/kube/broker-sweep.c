@@ -6,8 +6,14 @@
  * it alone decides. Which are used is known from the watch and from the creates that are under way;
  * one that was not used for a while, and of which the API server says that no pod has its label, is
  * deleted. A create that wants the same one meanwhile waits until that is done, and makes it anew.
- * Should one be deleted all the same while a pod has it, that pod loses its way out: the policy
- * `closed` that we ship holds for all of them. */
+ * A broker that loses the home gives up what it was deleting, and one that gets it back begins with
+ * a new look: the pods of the time between are another's. Should a policy be deleted all the same
+ * while a pod has it, that pod loses its way out: the policy `closed` that we ship holds for all of
+ * them.
+ *
+ * To list and to delete policies are rights that the operator may give (deploy/kube/sweep), and
+ * that most do not: what can delete a policy can make a wider one of the same name. The cluster's
+ * first refusal ends the sweep. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +45,7 @@ struct kube_sweep {
     size_t at;
     char name[KUBE_PLACE_SIZE]; /* that is looked at, or deleted; "": none is */
     char uid[KUBE_NAME_SIZE];
+    bool over; /* the cluster does not allow it */
 };
 
 static void sweep_next(struct kube_sweep *s);
@@ -74,6 +81,25 @@ static void sweep_list(struct kube_sweep *s, enum kube_object object, const char
     s->call = kube_call_json(s->broker->o.client, "GET", path.data, NULL, CALL_MS, on_done, s);
 }
 
+/* Only the holder of the home knows which policies are used, and the watch says which pods there
+ * are only once it has listed them. */
+static bool sweep_is_allowed(const struct kube_sweep *s)
+{
+    const struct kube_broker *b = s->broker;
+    return b->synced && b->lease && kube_lease_is_held(b->lease);
+}
+
+/* Without the right, asking again and again would only fill the cluster's log. */
+static void sweep_stop(struct kube_sweep *s, const char *why)
+{
+    log_warn("network policies that no pod has stay, unless the cluster gives the rights of "
+             "deploy/kube/sweep: %s",
+             why);
+    s->over = true;
+    s->name[0] = 0;
+    json_decref(steal_ptr(s->policies));
+}
+
 /* --- one policy */
 
 static bool policy_is_used(const struct kube_sweep *s, const char *name)
@@ -101,6 +127,10 @@ static void on_policy_deleted(void *data, const struct kube_answer *answer)
         sweep_later(s, AGAIN_MS, sweep_delete);
         return;
     }
+    if (r->outcome == KUBE_FORBIDDEN) {
+        sweep_stop(s, r->message);
+        return;
+    }
     if (r->outcome == KUBE_DONE)
         log_info("a network policy that no pod has is deleted name=%s", s->name);
     else if (r->outcome != KUBE_NOT_FOUND)
@@ -108,9 +138,15 @@ static void on_policy_deleted(void *data, const struct kube_answer *answer)
     sweep_next(s);
 }
 
+/* Also again, after no whole answer: since then the home may have been lost, or a pod seen. Creates
+ * that want the policy wait, and are no reason to leave it half deleted. */
 static void sweep_delete(void *data)
 {
     struct kube_sweep *s = data;
+    if (!sweep_is_allowed(s) || broker_knows_net(s->broker, kube_manifest_policy_sum(s->name))) {
+        sweep_next(s);
+        return;
+    }
     _cleanup_json_ json_t *body = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind",
                                             "DeleteOptions", "preconditions", "uid", s->uid);
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
@@ -152,24 +188,32 @@ static uint32_t sweep_patience_ms(const struct kube_sweep *s)
     return s->broker->o.unused_policy_ms ? s->broker->o.unused_policy_ms : UNUSED_MS;
 }
 
+static void sweep_rest(struct kube_sweep *s)
+{
+    s->name[0] = 0;
+    json_decref(steal_ptr(s->policies));
+    sweep_later(s, sweep_patience_ms(s) < SWEEP_MS ? sweep_patience_ms(s) : SWEEP_MS, sweep_begin);
+}
+
+/* A create that was under way when the pods were listed may be done when the list comes, with a pod
+ * that neither the list nor the watch has: so creates are looked at before. */
 static bool is_due(const struct kube_sweep *s, const json_t *policy)
 {
     const char *name = json_member_text(json_object_get(policy, "metadata"), "name");
     const int64_t *since = map_find(s->unused, name);
-    return since && clock_mono_ms() - *since >= sweep_patience_ms(s);
+    return since && clock_mono_ms() - *since >= sweep_patience_ms(s) && !policy_is_used(s, name);
 }
 
 static void sweep_next(struct kube_sweep *s)
 {
     const json_t *policy;
     s->name[0] = 0;
-    while ((policy = json_array_get(s->policies, s->at++)))
+    while (sweep_is_allowed(s) && (policy = json_array_get(s->policies, s->at++)))
         if (is_due(s, policy)) {
             sweep_look(s, policy);
             return;
         }
-    json_decref(steal_ptr(s->policies));
-    sweep_later(s, sweep_patience_ms(s) < SWEEP_MS ? sweep_patience_ms(s) : SWEEP_MS, sweep_begin);
+    sweep_rest(s);
 }
 
 /* Those that are not there any more are forgotten. */
@@ -198,6 +242,10 @@ static void on_policies(void *data, const struct kube_answer *answer)
     struct kube_sweep *s = data;
     s->call = NULL;
     s->at = 0;
+    if (answer->result.outcome == KUBE_FORBIDDEN) {
+        sweep_stop(s, answer->result.message);
+        return;
+    }
     if (answer->result.outcome == KUBE_DONE) {
         s->policies = json_incref(json_object_get(answer->object, "items"));
         note_unused(s);
@@ -205,14 +253,13 @@ static void on_policies(void *data, const struct kube_answer *answer)
     sweep_next(s);
 }
 
-/* The watch says which pods there are only once it has listed them. */
 static void sweep_begin(void *data)
 {
     struct kube_sweep *s = data;
     const struct kube_broker *b = s->broker;
     char selector[KUBE_SELECTOR_SIZE];
-    if (!b->synced || !b->lease || !kube_lease_is_held(b->lease)) {
-        sweep_next(s);
+    if (!sweep_is_allowed(s)) {
+        sweep_rest(s);
         return;
     }
     kube_manifest_selector(b->o.ceiling, selector);
@@ -233,7 +280,19 @@ void sweep_start(struct kube_broker *b)
     s->unused = map_new();
     b->n_open++;
     loop_timer_init(&s->timer, b->o.loop, sweep_begin, s);
-    sweep_next(s);
+    sweep_rest(s);
+}
+
+/* What was noted is forgotten, too: pods may have had any policy meanwhile. */
+void sweep_give_up(struct kube_broker *b)
+{
+    struct kube_sweep *s = b->sweep;
+    if (!s || s->over)
+        return;
+    kube_call_cancel(steal_ptr(s->call));
+    map_free_values(s->unused);
+    s->unused = map_new();
+    sweep_rest(s);
 }
 
 static void on_sweep_closed(void *data)

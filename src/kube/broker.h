@@ -23,7 +23,8 @@ struct kube_broker_options {
     const char *holder;                 /* whose Leases are ours; borrowed */
     /* Of the direct carrier, borrowed; NULL: every stream goes by exec. */
     const struct kube_identity *identity;
-    uint32_t unused_policy_ms; /* how long a policy of no pod stays; 0: minutes */
+    uint32_t unused_policy_ms; /* how long a policy of no pod stays, where we may delete it; 0:
+                                  minutes */
     int sock;                  /* SEQPACKET, taken; the control plane's other end */
     /* Its other end is closed. */
     void (*on_end)(void *data);

@@ -177,6 +177,9 @@ static int kube_program_open(struct program *p, const char *settings, const char
     log_setup("mas-kube", p->settings.log_level, p->settings.log_json);
     if (p->settings.relay)
         return relay_open(p, by_warden, err);
+    if (p->settings.holder_made_up)
+        log_warn("the settings have no holder: when this broker is started again, it counts as "
+                 "another control plane, and waits for its own Lease to run out");
     if (p->settings.direct_key) {
         r = kube_identity_load(&p->identity, p->settings.direct_key, err);
         if (r < 0)

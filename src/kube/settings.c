@@ -64,6 +64,7 @@ static int load_holder(struct kube_settings *s, const json_t *o, struct error *e
 {
     char host[HOST_SIZE] = "", made[24];
     const char *number = made;
+    s->holder_made_up = !json_object_get(o, "holder");
     snprintf(made, sizeof(made), "%08x%08x", random_below(UINT32_MAX), random_below(UINT32_MAX));
     int r = json_member_string(o, "holder", &number, err);
     if (r >= 0 && !kube_label_is_valid(number, HOST_SIZE - 1))

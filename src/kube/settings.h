@@ -8,7 +8,7 @@
  *   "direct_key"  the file of the broker's key for the direct carrier (kube/direct.h), which is
  *                 made where there is none; needed where the ceiling has a direct_port
  *   "holder"      whose a Lease is (kube/lease.h), with the host's name before it; without one, a
- *                 number that is made up
+ *                 number that is made up, with which every start is another control plane
  *   "relay"       instead of all of these: the socket of the broker that does the work
  * (kube/relay.h) "log_level", "log_format" */
 #pragma once
@@ -26,7 +26,8 @@ struct kube_settings {
     struct kube_ceiling ceiling;
     char *direct_key; /* NULL */
     char *holder;     /* who holds Leases: this host's name, and a number */
-    char *relay;      /* NULL; with it access and ceiling are empty */
+    bool holder_made_up;
+    char *relay; /* NULL; with it access and ceiling are empty */
     enum log_level log_level;
     bool log_json;
 };

@@ -235,6 +235,7 @@ def credential():
                 ("one of all pods", "sandbox", {}, {"egress": [{}]}), ("one that lets in", "sandbox-y", {"mas-sandbox/net": "y"}, {"ingress": [{}]})):
             refused(what, as_broker("POST", POLICIES + "?dryRun=All", {
                 "metadata": {"name": name, "labels": bare}, "spec": dict(both, podSelector={"matchLabels": chosen} if chosen else {}, **more)}))
+        equal(as_broker("DELETE", f"{POLICIES}/sandbox-{net}?dryRun=All").status, 403, "the end of a policy, after which a wider one could be made")
         for label in ("mas-sandbox/net", "mas-sandbox/id"):
             refused(label, as_broker("PATCH", f"{PODS}/sbx-victim?dryRun=All", {"metadata": {"labels": {label: "x"}}}, kind=MERGE))
         cluster.make(PODS, {"metadata": {"name": "sbx-theirs"}, "spec": dict(pod["spec"], nodeSelector={"no": "where"})})
@@ -247,6 +248,33 @@ def credential():
         equal(as_broker("DELETE", SPACE).status, 403, "the namespace itself")
         cluster.call("DELETE", PODS + "/sbx-theirs")
         b.do(order(DELETE, "victim"))
+
+
+@test("policies are deleted only where the operator gave both the rights and the setting, and then only those of sandboxes")
+def sweep():
+    with broker() as b:
+        b.do(order(CREATE, "swept"))
+        own = f"{POLICIES}/sandbox-{pod_of('swept')['metadata']['labels']['mas-sandbox/net']}"
+        b.do(order(DELETE, "swept"))
+    for name in ("other", "sandbox-theirs"):
+        cluster.make(POLICIES, {"metadata": {"name": name, "labels": {} if "theirs" in name else {"app.kubernetes.io/managed-by": "mas-sandbox"}},
+                                "spec": {"podSelector": {"matchLabels": {"a": "b"}}}})
+    for path in (own, POLICIES + "/closed"):
+        equal(as_broker("DELETE", path + "?dryRun=All").status, 403, f"without the rights: {path}")
+    equal(as_broker("GET", POLICIES).status, 403, "and the list")
+    apply_objects(cluster, "sweep")
+    settings = COLLECTIONS["ConfigMap"] + "/mas-kube"
+    for value in (None, "false"):  # as by one who gave the rights alone
+        cluster.change(settings, {"data": {"sweep_policies": value}})
+        wait_for(lambda: b"ValidatingAdmissionPolicy 'mas-kube'" in as_broker("DELETE", own + "?dryRun=All").body,
+                 lambda: f"without the setting: {as_broker('DELETE', own + '?dryRun=All')}")
+    apply_objects(cluster, "sweep")
+    wait_for(lambda: as_broker("DELETE", own + "?dryRun=All").status == 200, lambda: f"with both: {as_broker('DELETE', own + '?dryRun=All')}")
+    equal(as_broker("GET", POLICIES).status, 200, "the list")
+    for name in ("closed", "other", "sandbox-theirs"):
+        refused(name, as_broker("DELETE", f"{POLICIES}/{name}?dryRun=All"))
+    with broker() as b:
+        equal(b.ask(order(PROBE)).error, 0, "all rights, as before")
 
 
 main()

@@ -102,6 +102,20 @@ def displaced():
         equal([log.count(f"{words} {whose}") for words in ("is connected", "because a control plane is connected")], [5, 3], log)
 
 
+@test("a broker that stands alone says that it needs a holder, by which its next start is known")
+def holder():
+    for more, warned in (({}, 1), ({"holder": "one"}, 0)):
+        with tempfile.TemporaryDirectory() as d:
+            os.chmod(d, 0o755)
+            p = start(d, dict({"access": ACCESS, "ceiling": CEILING}, **more))
+            try:
+                connect(d).close()
+            finally:
+                p.send_signal(signal.SIGKILL)
+                log = p.communicate()[1]
+            equal(log.count("the settings have no holder"), warned, log)
+
+
 @test("P33 what would weaken it is refused by name before it serves")
 def refused():
     def config(cluster, user):

@@ -15,6 +15,7 @@
 #include <uv.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json.h"
@@ -59,7 +60,9 @@ struct cluster {
     char link_line[200]; /* what the log of the link begins with; "": the pod has no address */
     int lookups;
     bool patch_conflicts;
-    bool foreign; /* the namespace of the pod that is ours is another's */
+    int lists, deletes;                    /* of policies that are shared, and of anything */
+    const char *lists_fail, *deletes_fail; /* what those get instead; NULL */
+    bool foreign;                          /* the namespace of the pod that is ours is another's */
 };
 
 static struct cluster cluster = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -223,6 +226,9 @@ static char *answer_policies(size_t *ret_len)
 {
     struct error err = {0};
     _cleanup_json_ json_t *list = json_pack("{s:[]}", "items");
+    cluster.lists++;
+    if (cluster.lists_fail)
+        return answer_with(cluster.lists_fail, "", ret_len);
     for (size_t i = 0; i < cluster.n; i++)
         if (strncmp(cluster.paths[i], SHARED_POLICIES, strlen(SHARED_POLICIES)) == 0)
             json_array_append_new(json_object_get(list, "items"),
@@ -312,8 +318,12 @@ static char *serve(void *data, const char *head, size_t *ret_len)
     } else if (strcmp(method, "DELETE") == 0) {
         snprintf(cluster.log + strlen(cluster.log), sizeof(cluster.log) - strlen(cluster.log),
                  "DELETE %s %s ", path, strstr(body, "\"uid\"") ? "uid" : "");
-        remove_below(path);
-        answer = answer_with("200 OK", "{\"kind\":\"Namespace\",\"metadata\":{}}", ret_len);
+        cluster.deletes++;
+        if (!cluster.deletes_fail)
+            remove_below(path);
+        answer = cluster.deletes_fail
+                     ? answer_with(cluster.deletes_fail, "", ret_len)
+                     : answer_with("200 OK", "{\"kind\":\"Namespace\",\"metadata\":{}}", ret_len);
     } else if (strcmp(method, "PATCH") == 0) {
         answer = answer_patch(path, body + 4, ret_len);
     } else {
@@ -338,7 +348,8 @@ static void reset_cluster(void)
     cluster.denied = NULL;
     cluster.quota[0] = 0;
     cluster.exec_opens = false;
-    cluster.execs = cluster.lookups = 0;
+    cluster.execs = cluster.lookups = cluster.lists = cluster.deletes = 0;
+    cluster.lists_fail = cluster.deletes_fail = NULL;
     pthread_mutex_unlock(&cluster.lock);
 }
 
@@ -542,39 +553,87 @@ static void on_sweep_broker_end(void *data)
     *(bool *)data = true;
 }
 
-/* Policies of a namespace that sandboxes share end with none of them. */
-static void check_sweep(struct kube_client *client, const struct kube_ceiling *own)
-{
-    struct kube_ceiling shared = *own;
-    struct kube_order o = {.version = KUBE_VERSION, .op = KUBE_HOLD, .tag = ++tag, .home = "one"};
-    int pair[2], before = sock;
-    bool over = false;
+/* A broker of a namespace that sandboxes share, and what it takes to end it. */
+struct sharing {
+    struct kube_ceiling ceiling;
+    struct kube_broker *broker;
     uv_timer_t wake;
-    shared.shared_namespace = (char[]){"all"};
+    int sock_before;
+    bool over;
+};
+
+#define UNUSED_POLICY "sandbox-fedcba9876543210"
+
+static void sharing_begin(struct sharing *s, struct kube_client *client,
+                          const struct kube_ceiling *own)
+{
+    static char all[] = "all";
+    int pair[2];
+    *s = (struct sharing){.ceiling = *own, .sock_before = sock};
+    s->ceiling.shared_namespace = all;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         abort();
     put_policy("sandbox-" USED_SUM, "one");
-    put_policy("sandbox-fedcba9876543210", "one");
+    put_policy(UNUSED_POLICY, "one");
     put_policy("sandbox-00000000fedcba98", "two");
     put_policy("closed", "one");
     sock = pair[0];
     struct kube_broker_options options = {.loop = &loop,
                                           .client = client,
-                                          .ceiling = &shared,
+                                          .ceiling = &s->ceiling,
                                           .holder = "here",
                                           .unused_policy_ms = 20,
                                           .sock = pair[1],
                                           .on_end = on_sweep_broker_end,
-                                          .data = &over};
-    struct kube_broker *b = kube_broker_new(&options);
-    uv_timer_init(&loop, &wake);
-    uv_timer_start(&wake, on_wake, 10, 10);
+                                          .data = &s->over};
+    s->broker = kube_broker_new(&options);
+    uv_timer_init(&loop, &s->wake);
+    uv_timer_start(&s->wake, on_wake, 10, 10);
+}
+
+static void sharing_hold(void)
+{
+    struct kube_order o = {.version = KUBE_VERSION, .op = KUBE_HOLD, .tag = ++tag, .home = "one"};
+    fd_send_msg(sock, &o, sizeof(o), NULL, 0);
+    ok(await_held().error == 0, "the home is held");
+}
+
+static void sharing_end(struct sharing *s)
+{
+    uv_close((uv_handle_t *)&s->wake, NULL);
+    close(sock);
+    while (!s->over)
+        uv_run(&loop, UV_RUN_ONCE);
+    kube_broker_free(s->broker);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    sock = s->sock_before;
+    reset_cluster();
+}
+
+static void run_for(int64_t ms)
+{
+    for (int64_t end = clock_mono_ms() + ms; clock_mono_ms() < end;)
+        uv_run(&loop, UV_RUN_ONCE);
+}
+
+static int count_of(const int *counter)
+{
+    pthread_mutex_lock(&cluster.lock);
+    int n = *counter;
+    pthread_mutex_unlock(&cluster.lock);
+    return n;
+}
+
+/* Policies of a namespace that sandboxes share end with none of them. */
+static void check_sweep(struct kube_client *client, const struct kube_ceiling *own)
+{
+    struct sharing s;
+    sharing_begin(&s, client, own);
     for (int i = 0; i < 20; i++)
         uv_run(&loop, UV_RUN_ONCE);
-    ok(has_policy("sandbox-fedcba9876543210"), "nothing is deleted before the home is held");
-    fd_send_msg(sock, &o, sizeof(o), NULL, 0);
-    ok(await_held().error == 0, "it is");
-    while (has_policy("sandbox-fedcba9876543210"))
+    ok(has_policy(UNUSED_POLICY), "nothing is deleted before the home is held");
+    sharing_hold();
+    while (has_policy(UNUSED_POLICY))
         uv_run(&loop, UV_RUN_ONCE);
     ok(true, "a policy that no pod has is deleted");
     for (int i = 0; i < 20; i++)
@@ -582,16 +641,64 @@ static void check_sweep(struct kube_client *client, const struct kube_ceiling *o
     ok(has_policy("sandbox-" USED_SUM), "one that a pod has stays");
     ok(has_policy("sandbox-00000000fedcba98"), "and so does one of another home");
     ok(has_policy("closed"), "and one that is the operator's");
-    ok(strstr(cluster.log, "DELETE " SHARED_POLICIES "/sandbox-fedcba9876543210 uid ") != NULL,
+    ok(strstr(cluster.log, "DELETE " SHARED_POLICIES "/" UNUSED_POLICY " uid ") != NULL,
        "it is the one that was looked at: %s", cluster.log);
-    uv_close((uv_handle_t *)&wake, NULL);
-    close(sock);
-    while (!over)
+    sharing_end(&s);
+}
+
+/* A delete without an answer is repeated, but not for a home that is another's by then. */
+static void check_sweep_lost(struct kube_client *client, const struct kube_ceiling *own)
+{
+    struct sharing s;
+    cluster.deletes_fail = "503 Service Unavailable";
+    sharing_begin(&s, client, own);
+    sharing_hold();
+    while (count_of(&cluster.deletes) < 2)
         uv_run(&loop, UV_RUN_ONCE);
-    kube_broker_free(b);
-    uv_run(&loop, UV_RUN_NOWAIT);
-    sock = before;
-    reset_cluster();
+    ok(has_policy(UNUSED_POLICY), "a delete that failed is repeated");
+    pthread_mutex_lock(&cluster.lock);
+    cluster.patch_conflicts = true;
+    char **body = &cluster.bodies[find_object(LEASE)];
+    free(*body);
+    *body = xstrdup("{\"metadata\":{\"name\":\"one.one\"},\"spec\":{\"holderIdentity\":"
+                    "\"another\",\"leaseDurationSeconds\":3600}}");
+    pthread_mutex_unlock(&cluster.lock);
+    ok(await_held().error != 0, "another control plane has the home");
+    int before = count_of(&cluster.deletes);
+    pthread_mutex_lock(&cluster.lock);
+    cluster.deletes_fail = NULL;
+    pthread_mutex_unlock(&cluster.lock);
+    run_for(2500);
+    ok(count_of(&cluster.deletes) == before && has_policy(UNUSED_POLICY),
+       "and the policy is left to it");
+    cluster.patch_conflicts = false;
+    sharing_end(&s);
+}
+
+/* The rights for it are the operator's to give. */
+static void check_sweep_forbidden(struct kube_client *client, const struct kube_ceiling *own)
+{
+    struct sharing s;
+    struct kube_order probe = plain_order(KUBE_PROBE);
+    cluster.lists_fail = "403 Forbidden";
+    sharing_begin(&s, client, own);
+    sharing_hold();
+    while (count_of(&cluster.lists) == 0)
+        uv_run(&loop, UV_RUN_ONCE);
+    run_for(500);
+    ok(count_of(&cluster.lists) == 1 && has_policy(UNUSED_POLICY),
+       "a cluster that does not let policies be listed is asked once: %d", cluster.lists);
+    ok(send_order(&probe).error == 0, "and is available");
+    sharing_end(&s);
+    cluster.deletes_fail = "403 Forbidden";
+    sharing_begin(&s, client, own);
+    sharing_hold();
+    while (count_of(&cluster.deletes) == 0)
+        uv_run(&loop, UV_RUN_ONCE);
+    run_for(500);
+    ok(count_of(&cluster.deletes) == 1 && has_policy(UNUSED_POLICY),
+       "and so is one that does not let them be deleted: %d", cluster.deletes);
+    sharing_end(&s);
 }
 
 static void check_others_namespace(void)
@@ -1267,6 +1374,8 @@ int main(int argc, char **argv)
     check_create();
     check_lease();
     check_sweep(client, &ceiling);
+    check_sweep_lost(client, &ceiling);
+    check_sweep_forbidden(client, &ceiling);
     check_others_namespace();
     check_forbidden();
     check_quotas(&ceiling);
