@@ -111,7 +111,8 @@ static void leave_process(void *data)
 void control_make_way(void *data)
 {
     struct control *k = data;
-    if (k->stops || k->leaving || !k->server)
+    k->way_due = !k->server;
+    if (k->stops || k->leaving || k->way_due)
         return;
     k->leaving = true;
     log_info("making way: no new connections, running requests may finish in %d ms", LEAVE_MS);

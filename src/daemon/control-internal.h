@@ -38,6 +38,7 @@ struct control {
     struct loop_timer drain_timer, settle_timer, leave_timer;
     int stops; /* SIGTERMs seen */
     bool deleting, leaving, ended;
+    bool way_due; /* it was to make way before it had a server */
 };
 
 /* control-end.c. Signals begin the end or the way to the next control plane; control_end() deletes

@@ -525,7 +525,11 @@ static int control_init(struct control *k, struct error *err)
         return -1;
     if (!ctx->line_mode) {
         keys_on_ended(k->keys, on_key_ended, k);
-        return make_server(k, err);
+        if (make_server(k, err) < 0)
+            return -1;
+        if (k->way_due) /* the home was lost while the cluster was asked for sandboxes */
+            control_make_way(k);
+        return 0;
     }
     if (k->mcp)
         k->mcp_stdio = mcp_stdio_start(k->mcp, control_end, k);

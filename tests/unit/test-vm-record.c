@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -103,6 +104,35 @@ static void test_end(void)
        "one that ended by itself leaves its console");
 }
 
+/* What happens first is what a warden that is killed in between has done. */
+static void test_leave_order(void)
+{
+    union {
+        struct inotify_event event;
+        char bytes[4096];
+    } u;
+    int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    struct vm_record r = make_machine("sbx-cut", true);
+    char places[64];
+    snprintf(places, sizeof(places), "%s/places", dir);
+    ok(fd >= 0 && inotify_add_watch(fd, dir, IN_DELETE) >= 0 &&
+           inotify_add_watch(fd, places, IN_MODIFY) >= 0,
+       "the directories are watched");
+    vm_record_leave(&host, &r);
+    ok(read(fd, &u, sizeof(u)) > 0 && u.event.mask & IN_MODIFY,
+       "that a console stays is on record before anything is removed");
+    close(fd);
+    unlink(host.left[0].places[VM_PLACE_LOG].path);
+    r = make_machine("sbx-cut", true);
+    r.left = 1;
+    vm_record_save(&host, &r);
+    begin_host();
+    ok(machine_has("sbx-cut", ".log") && !machine_has("sbx-cut", ".vsock"),
+       "and the next warden removes the rest, and leaves the console");
+    vm_record_remove(&host, &host.left[0]);
+    begin_host();
+}
+
 static void test_killed_warden(void)
 {
     char path[256];
@@ -187,6 +217,7 @@ int main(void)
     if (!mkdtemp(dir) || (dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
         tap_skip_all("no directory can be made in /tmp");
     begin_host();
+    test_leave_order();
     test_end();
     test_killed_warden();
     test_full_name();

@@ -105,6 +105,9 @@ static void restart_control(struct supervisor *s, pid_t pid, int status)
         supervisor_quit(s, 1);
         return;
     }
+    /* However often its home is lost, one that has served is not at fault. */
+    if (s->proven && WIFEXITED(status) && WEXITSTATUS(status) == CONTROL_EXIT_LEFT)
+        s->control.backoff_ms = 0;
     retry_control(s);
 }
 

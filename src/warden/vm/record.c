@@ -92,13 +92,14 @@ void vm_record_remove(const struct vm_host *h, struct vm_record *r)
 void vm_record_leave(struct vm_host *h, struct vm_record *r)
 {
     struct vm_record *place = &h->left[h->n_left % VM_LEFT_MAX];
-    remove_place(r, VM_PLACE_API);
-    remove_place(r, VM_PLACE_VSOCK);
     if (!r->places[VM_PLACE_LOG].path[0] && !r->places[VM_PLACE_METRICS].path[0])
         return vm_record_remove(h, r);
+    r->left = 1; /* on record first: a warden that is killed here loses no console */
+    int saved = vm_record_save(h, r);
+    remove_place(r, VM_PLACE_API);
+    remove_place(r, VM_PLACE_VSOCK);
     vm_record_remove(h, place); /* the oldest makes way */
-    r->left = 1;
-    if (vm_record_save(h, r) < 0)
+    if (saved < 0 || vm_record_save(h, r) < 0)
         log_warn("the files of machine %s are not on record, and stay", r->id);
     *place = *r;
     h->n_left++;
