@@ -407,7 +407,11 @@ static void on_sock_ready(uv_poll_t *p, int status, int events)
 {
     struct kube_broker *b = p->data;
     (void)events;
-    for (int i = 0; i < READS_PER_TURN && !b->ending && status == 0; i++) {
+    if (status < 0 && !b->ending) { /* its end had not read all, and is not watched any more */
+        broker_end(b);
+        return;
+    }
+    for (int i = 0; i < READS_PER_TURN && !b->ending; i++) {
         static struct kube_order order; /* too large for a stack, and used up at once */
         int fds[FD_PASS_MAX];
         ssize_t n = fd_recv_msg(b->o.sock, &order, sizeof(order), fds);
