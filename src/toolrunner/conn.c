@@ -234,15 +234,16 @@ void conn_pump(struct runner *r)
         more = execs || tunnels || links;
         open = !c->urgent || conn_write(c);
     }
-    /* Before the connection is dropped: the peer's last frames may be in the socket still, and it
-     * will not send them again. */
     if (c->broken) {
+        /* Before the connection is dropped: the peer's last frames may be in the socket still, and
+         * it will not send them again. */
         conn_take_rest(r);
         conn_drop(r);
+        /* A runner that dials may have its next connection after this, and may have read HELLO from
+         * it already. The peer says nothing more before it is answered, so the answer must not wait
+         * for a word of the peer's: the watch below waits for room, which there is. */
         runner_on_disconnect(r);
-        return;
-    }
-    if (c->out_sent > CONN_OUT_LOW) {
+    } else if (c->out_sent > CONN_OUT_LOW) {
         strbuf_consume(&c->out, c->out_sent);
         c->out_sent = 0;
     }
