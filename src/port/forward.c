@@ -21,6 +21,7 @@ struct forward {
     struct ws *ws;              /* from then on */
     struct port_stream *stream; /* NULL: closed */
     size_t held;                /* bytes for the client that its connection has not taken */
+    bool ended;                 /* the client has said that it sends no more */
 };
 
 static void forward_free(struct forward *f)
@@ -34,14 +35,19 @@ static void forward_free(struct forward *f)
 static void on_message(struct ws *ws, bool binary, const char *data, size_t len)
 {
     struct forward *f = ws_data(ws);
+    bool end = !binary && len == sizeof(end_text) - 1 && !memcmp(data, end_text, len);
     if (!f->stream)
         return;
-    if (binary && !port_stream_write(f->stream, data, len))
-        ws_pause(ws);
-    else if (!binary && len == sizeof(end_text) - 1 && !memcmp(data, end_text, len))
-        port_stream_end(f->stream);
-    else if (!binary)
+    if (!binary && !end) {
         ws_close(ws, WS_UNSUPPORTED, "a text message is {\"type\":\"end\"}, and nothing else");
+    } else if (f->ended) {
+        ws_close(ws, WS_UNSUPPORTED, "nothing may come behind {\"type\":\"end\"}");
+    } else if (end) {
+        f->ended = true;
+        port_stream_end(f->stream);
+    } else if (!port_stream_write(f->stream, data, len)) {
+        ws_pause(ws);
+    }
 }
 
 static void on_ws_drain(struct ws *ws)

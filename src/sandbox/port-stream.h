@@ -43,7 +43,7 @@ struct port_stream *port_stream_open(struct sandbox *sb, uint16_t port,
 /* Takes len bytes; false when some wait: the caller should stop until on_drain. More than
  * PORT_WRITE_MAX at once closes the stream. */
 bool port_stream_write(struct port_stream *s, const char *bytes, size_t len);
-/* Nothing more is written; the server may still send. */
+/* Nothing more is written, and what is all the same is dropped; the server may still send. */
 void port_stream_end(struct port_stream *s);
 /* So many bytes of on_data are done with. */
 void port_stream_consumed(struct port_stream *s, size_t len);

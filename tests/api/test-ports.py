@@ -389,6 +389,19 @@ def test_forward():
     equal(ws.close_code, 1003)
 
 
+@test("bytes behind the end of a forwarded stream close it, and the sandbox does not see them")
+def test_forward_behind_end():
+    d, sb = box()
+    ws = d.ws(sb.path + "/forward/8080")
+    ws.send_frame(2, b"GET /echo")
+    ws.send('{"type":"end"}')
+    ws.send_frame(2, b" HTTP/1.1\r\n\r\n")
+    list(ws.messages())
+    equal(d.get(sb.path).json["state"], "ready")
+    equal(ws.close_code, 1003)
+    equal(d.get(port(sb, "/echo")).status, 200)
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
