@@ -264,6 +264,12 @@ int handle_traffic_list(struct api_request *req)
     return 0;
 }
 
+static int say_unknown(struct api_request *req, struct sandbox *sb, struct error *err)
+{
+    return error_set(err, ERROR_NOT_FOUND, 0, "sandbox %s has no traffic token '%.40s'",
+                     sandbox_id(sb), req->params[1]);
+}
+
 /* The token that the path names; NULL after answering. */
 static const struct traffic_token *find_named(struct api_request *req, struct sandbox *sb)
 {
@@ -272,10 +278,18 @@ static const struct traffic_token *find_named(struct api_request *req, struct sa
         traffic_token_find(req->services->traffic, sandbox_generation(sb), req->params[1]);
     if (t)
         return t;
-    error_set(&err, ERROR_NOT_FOUND, 0, "sandbox %s has no traffic token '%.40s'", sandbox_id(sb),
-              req->params[1]);
+    say_unknown(req, sb, &err);
     api_fail(req, &err);
     return NULL;
+}
+
+/* Its time was over before it was revoked or linked: it is answered as one that is not there. */
+static int pending_fail(struct pending *p, struct api_request *req, struct sandbox *sb)
+{
+    weak_unref(p->req);
+    json_decref(p->answer);
+    free(p);
+    return say_unknown(req, sb, req->err);
 }
 
 int handle_traffic_revoke(struct api_request *req)
@@ -290,7 +304,8 @@ int handle_traffic_revoke(struct api_request *req)
         return -1;
     struct pending *p = pending_new(req, 200);
     p->answer = json_pack("{s:s, s:b}", "id", id, "revoked", 1);
-    traffic_token_revoke(req->services->traffic, sandbox_generation(sb), id, on_durable, p);
+    if (traffic_token_revoke(req->services->traffic, sandbox_generation(sb), id, on_durable, p) < 0)
+        return pending_fail(p, req, sb);
     return 0;
 }
 
@@ -338,7 +353,8 @@ int handle_traffic_link(struct api_request *req)
         return r;
     struct pending *p = pending_new(req, 201);
     clock_format_rfc3339(clock_real_ns() + TRAFFIC_LINK_S * INT64_C(1000000000), expires);
-    traffic_link_make(req->services->traffic, t, (uint16_t)port, secret, on_durable, p);
+    if (traffic_link_make(req->services->traffic, t, (uint16_t)port, secret, on_durable, p) < 0)
+        return pending_fail(p, req, sb);
     p->answer = json_pack("{s:o, s:s}", "url", make_url(req, sb, (unsigned)port, secret),
                           "expires_at", expires);
     return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "port/token.h"
 
+#include <errno.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -478,12 +479,14 @@ const struct traffic_token *traffic_token_find(struct traffic_tokens *t, const c
     return e ? &e->token : NULL;
 }
 
-void traffic_token_revoke(struct traffic_tokens *t, const char *generation, const char *id,
-                          traffic_done_fn on_done, void *data)
+int traffic_token_revoke(struct traffic_tokens *t, const char *generation, const char *id,
+                         traffic_done_fn on_done, void *data)
 {
     struct entry *e = find_entry(t, generation, id);
-    if (e)
-        entry_drop(t, e, on_done, data);
+    if (!e)
+        return -ENOENT;
+    entry_drop(t, e, on_done, data);
+    return 0;
 }
 
 json_t *traffic_token_to_json(const struct traffic_token *k)
@@ -521,15 +524,19 @@ const struct traffic_token *traffic_token_identify_cookie(struct traffic_tokens 
 
 /* --- links */
 
-void traffic_link_make(struct traffic_tokens *t, const struct traffic_token *token, uint16_t port,
-                       char ret_secret[TRAFFIC_SECRET_SIZE], traffic_done_fn on_done, void *data)
+/* A token's time may end between the look that found it and this call, in one turn of the loop. */
+int traffic_link_make(struct traffic_tokens *t, const struct traffic_token *token, uint16_t port,
+                      char ret_secret[TRAFFIC_SECRET_SIZE], traffic_done_fn on_done, void *data)
 {
     char digest[DIGEST_SIZE];
     struct entry *e = find_entry(t, token->generation, token->id);
+    if (!e)
+        return -ENOENT;
     make_secret(ret_secret);
     hash_secret(ret_secret, digest);
     secret_add(t, e, digest, SECRET_LINK, port, clock_seen_ns() + TRAFFIC_LINK_S * SECOND_NS);
     save_entry(t, e, false, on_done, data);
+    return 0;
 }
 
 const struct traffic_token *traffic_link_use(struct traffic_tokens *t, const char *secret,

@@ -72,8 +72,9 @@ const struct traffic_token *traffic_token_add(struct traffic_tokens *t,
 /* By id, of that sandbox; NULL: there is none, or it has ended. */
 const struct traffic_token *traffic_token_find(struct traffic_tokens *t, const char *generation,
                                                const char *id);
-void traffic_token_revoke(struct traffic_tokens *t, const char *generation, const char *id,
-                          traffic_done_fn on_done, void *data);
+/* -ENOENT: there is none, or it has ended; on_done does not come then. */
+int traffic_token_revoke(struct traffic_tokens *t, const char *generation, const char *id,
+                         traffic_done_fn on_done, void *data);
 /* Without secrets, oldest first: an array of what traffic_token_to_json() makes. */
 json_t *traffic_tokens_list(struct traffic_tokens *t, const char *generation);
 json_t *traffic_token_to_json(const struct traffic_token *token);
@@ -83,9 +84,10 @@ const struct traffic_token *traffic_token_identify(struct traffic_tokens *t, con
 /* The same of a cookie, which is for one port. */
 const struct traffic_token *traffic_token_identify_cookie(struct traffic_tokens *t,
                                                           const char *secret, uint16_t port);
-/* The secret of a link to one port. */
-void traffic_link_make(struct traffic_tokens *t, const struct traffic_token *token, uint16_t port,
-                       char ret_secret[TRAFFIC_SECRET_SIZE], traffic_done_fn on_done, void *data);
+/* The secret of a link to one port. -ENOENT: the token has ended since it was found, by its time;
+ * on_done does not come then. */
+int traffic_link_make(struct traffic_tokens *t, const struct traffic_token *token, uint16_t port,
+                      char ret_secret[TRAFFIC_SECRET_SIZE], traffic_done_fn on_done, void *data);
 /* Exchanges a link for a cookie; NULL: it was used, is too old, or for another port or
  * sandbox. on_done comes
  * only where it is not. */
