@@ -80,12 +80,14 @@ static void on_disconnect(uv_poll_t *poll, int status, int events)
     ask_later(l);
 }
 
+/* Takes fd, also where it fails. */
 static int link_watch(struct interceptor_link *l, int fd)
 {
     uv_poll_t *poll = new0(uv_poll_t);
     int r = uv_poll_init(l->sandbox->manager->options.loop, poll, fd);
     if (r < 0) {
         free(poll);
+        fd_close(&fd);
         return r;
     }
     link_drop(l);
