@@ -123,7 +123,7 @@ struct sandbox {
     bool addresses_changing;                 /* the runtime is at it: network-address.c */
     bool network_unwritten;                  /* its row has rules that do not hold any more */
     bool addresses_unsent;                   /* it has yet to be said what may be reached */
-    bool keeping;                            /* it is being kept, copied or restored (snapshot.c) */
+    unsigned n_keeping;                      /* calls that keep, copy or restore it (snapshot.c) */
     bool returning;        /* and the runtime is about to put another machine in its place */
     bool forgets;          /* its runner is to forget all commands that it remembers */
     bool forget_on_record; /* so says its row, to a control plane that adopts it */

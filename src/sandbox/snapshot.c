@@ -241,22 +241,24 @@ int sandbox_check_snapshots(const struct sandbox *sb, struct error *err)
         return r;
     if (!sb->instance || sb->pausing)
         return error_set(err, ERROR_CONFLICT, 0, "sandbox %s is being paused or resumed", sb->id);
-    if (sb->keeping)
+    if (sb->n_keeping)
         return error_set(err, ERROR_CONFLICT, 0,
                          "sandbox %s is being kept, copied or restored already", sb->id);
     return 0;
 }
 
+/* Counted, because a fork is two of them: it ends the keeping and goes on with the copies, and
+ * until these run another call would take the place of its answer. */
 void snapshot_begin(struct sandbox *sb)
 {
     sandbox_ref(sb);
     sandbox_hold(sb); /* it is not idle meanwhile */
-    sb->keeping = true;
+    sb->n_keeping++;
 }
 
 void snapshot_end(struct sandbox *sb)
 {
-    sb->keeping = false;
+    sb->n_keeping--;
     sandbox_release(sb);
     sandbox_unref(sb);
 }
