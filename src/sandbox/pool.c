@@ -163,11 +163,14 @@ static bool pool_member_fits(const struct sandbox *sb, const struct spec *want)
     return true;
 }
 
-/* One that has ended, or whose connection is lost, may be on its way out. */
+/* One that has ended, or whose connection is lost, may be on its way out. One whose connection
+ * broke is CRASHED at once, and stays in the list until its runtime has said that its processes
+ * ended. */
 static struct sandbox *pool_find(struct pool *p, const struct spec *spec)
 {
     list_for_each(sb, &p->ready, struct sandbox, pool_node)
-        if (sb->instance && !sb->lost_ms && pool_member_fits(sb, spec))
+        if (sb->state == SANDBOX_READY && sb->instance && !sb->lost_ms &&
+            pool_member_fits(sb, spec))
             return sb;
     return NULL;
 }

@@ -21,7 +21,8 @@ static int some; /* in place of what a runtime has: it is not looked into */
 
 static struct sandbox *add_member(struct sandbox *sb, const struct spec *spec, bool lives)
 {
-    *sb = (struct sandbox){.manager = &manager, .instance = lives ? (void *)&some : NULL};
+    *sb = (struct sandbox){
+        .manager = &manager, .state = SANDBOX_READY, .instance = lives ? (void *)&some : NULL};
     spec_copy(&sb->spec, spec);
     list_init(&sb->pool_node);
     ok(pool_expect(manager.pool), "one more is wanted");
@@ -31,18 +32,22 @@ static struct sandbox *add_member(struct sandbox *sb, const struct spec *spec, b
 
 static void test_members(const struct spec *spec)
 {
-    static struct sandbox gone, lost, there;
+    static struct sandbox gone, lost, broken, there;
     add_member(&gone, spec, false);
     add_member(&lost, spec, true)->lost_ms = 1;
+    /* Its connection has ended, and its runtime has yet to say that its processes have. */
+    add_member(&broken, spec, true)->state = SANDBOX_CRASHED;
     add_member(&there, spec, true);
     ok(pool_claim(manager.pool, spec) == &there,
-       "one that has ended, or whose connection is lost, is passed over");
+       "one that has ended, or whose connection is lost or broken, is passed over");
     ok(!pool_claim(manager.pool, spec), "and given to no other create");
-    ok(pool_counts(manager.pool).ready == 2, "both are the pool's until they are gone");
+    ok(pool_counts(manager.pool).ready == 3, "they are the pool's until they are gone");
     pool_on_end(manager.pool, &gone);
     pool_on_end(manager.pool, &lost);
+    pool_on_end(manager.pool, &broken);
     spec_done(&gone.spec);
     spec_done(&lost.spec);
+    spec_done(&broken.spec);
     spec_done(&there.spec);
 }
 
