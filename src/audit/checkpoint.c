@@ -254,13 +254,20 @@ static void sign_checkpoint(struct audit *a, enum checkpoint_purpose purpose)
 /* --- when */
 
 /* An export ends in a signature of its own, and a rotation is one; where the head is signed already
- * it needs a record more. */
+ * it needs a record more. Without that record the head stays where it is, and the call would come
+ * back here at once, for ever: a record that is refused ends the call. */
 static void move_head(struct audit *a, struct checkpoint_call *c)
 {
-    if (c->purpose == CHECKPOINT_ROTATE)
-        audit_note_text(a, "key_change", "asked", "{\"what\":\"rotation\"}");
-    else
-        audit_note_text(a, "export", "footer", NULL);
+    static const struct audit_record rotation = {.kind = "key_change",
+                                                 .outcome = "asked",
+                                                 .details_text = "{\"what\":\"rotation\"}"},
+                                     footer = {.kind = "export", .outcome = "footer"};
+    struct error err = {0};
+    if (audit_write(a, c->purpose == CHECKPOINT_ROTATE ? &rotation : &footer, NULL, &err) < 0) {
+        call_end(c, NULL, err.message);
+        pump_checkpoints(a); /* others may need no record */
+        return;
+    }
     list_remove(&c->node);
     c->waiter.seq = a->seq;
     audit_wait(a, &c->waiter);

@@ -520,6 +520,29 @@ static void test_read_only(void)
     audit_log_remove(&log);
 }
 
+/* A signature of its own needs a record more where all records are signed, which a full disk
+ * refuses. The call has to end then, and not to ask for that record again and again. */
+static void test_full_before_a_signature(void)
+{
+    struct audit_log log = {0};
+    struct error err = {0};
+    audit_log_open(&log, &err);
+    audit_log_fill(&log, 3);
+    ok(audit_log_checkpoint(&log, CHECKPOINT_PERIODIC, NULL), "all records are signed");
+    int saved = dup(log.audit->file.parts[0].fd), full = open("/dev/full", O_WRONLY);
+    dup2(full, log.audit->file.parts[0].fd);
+    ok(!audit_log_checkpoint(&log, CHECKPOINT_EXPORT, NULL),
+       "a full disk refuses the signature of an export");
+    ok(!audit_log_checkpoint(&log, CHECKPOINT_ROTATE, NULL), "and a rotation");
+    ok(log.audit->n_owed == 0, "nothing is owed of either: %zu", log.audit->n_owed);
+    dup2(saved, log.audit->file.parts[0].fd);
+    ok(audit_log_checkpoint(&log, CHECKPOINT_EXPORT, NULL), "with room again it is made");
+    close(saved);
+    close(full);
+    audit_log_close(&log);
+    audit_log_remove(&log);
+}
+
 static bool long_one_lives(void *data, const char *call_id)
 {
     (void)data;
@@ -701,6 +724,7 @@ int main(void)
     test_settle();
     test_full_disk();
     test_read_only();
+    test_full_before_a_signature();
     test_retention();
     test_retention_rotated();
     test_retention_never();
