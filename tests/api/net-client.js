@@ -95,7 +95,8 @@ function start(program, args, env = {}) {
   server.ready = new Promise((resolve, reject) => {
     let out = '';
     child.stdout.on('data', (d) => { out += d; const m = /listening (\d+)\n/.exec(out); if (m) resolve(+m[1]); });
-    child.on('exit', () => reject(new Error('did not start: ' + server.err)));
+    // Not 'exit', which may come before the last of stderr.
+    child.on('close', () => reject(new Error('did not start: ' + server.err)));
   });
   return server;
 }
