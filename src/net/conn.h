@@ -146,6 +146,7 @@ struct http_server {
     struct map *peers, *holders; /* by address, by tag */
     struct list ready, late;     /* woken from outside; out of their share of a turn */
     size_t n_conns_peak;         /* since memory was last given back */
+    bool crowded;                /* there was a crowd, and some of it may still be there */
     size_t n_conns, n_tcp, n_refused, n_idle_peers, n_handles;
     bool has_unix;
     bool draining, closing, drained_told;

@@ -25,6 +25,7 @@
 #define TICK_MIN_MS        10
 #define TICK_MAX_MS        1000
 #define CROWD_MIN          64 /* connections at once whose memory is worth giving back */
+#define CROWD_REST         4  /* fewer are no rest of a crowd any more */
 
 struct listener {
     union conn_handle h;
@@ -102,7 +103,7 @@ static bool stood_still(struct http_server *s, uint64_t now)
 
 static bool has_memory_to_give(const struct http_server *s)
 {
-    return s->n_conns_peak >= CROWD_MIN && s->n_conns <= s->n_conns_peak / 2;
+    return s->crowded && s->n_conns <= s->n_conns_peak / 2;
 }
 
 static void stop_tick_if_idle(struct http_server *s)
@@ -125,7 +126,9 @@ static void on_tick(uv_timer_t *t)
     /* What a crowd of slow readers had queued lies in pieces between what still lives, so the
      * allocator keeps it. After the crowd has gone, all of it goes back to the system. */
     if (has_memory_to_give(s)) {
+        /* A tick may come while the crowd is leaving: the rest of it has memory to give, too. */
         s->n_conns_peak = s->n_conns;
+        s->crowded = s->n_conns >= CROWD_REST;
         malloc_trim(0);
     }
     stop_tick_if_idle(s);
@@ -405,6 +408,7 @@ static void on_connection(uv_stream_t *stream, int status)
     bool admitted = admit_conn(c, &why);
     if (s->n_conns > s->n_conns_peak)
         s->n_conns_peak = s->n_conns;
+    s->crowded |= s->n_conns >= CROWD_MIN;
     if (!accepted) {
         conn_close(c);
         return;
