@@ -103,6 +103,9 @@ class Daemon:
             except (OSError, http.client.HTTPException):
                 pass
             time.sleep(0.02)
+        # A daemon that is refused its start ends. One that neither serves nor ends is not what any test waits for.
+        if self.process.poll() is None:
+            raise AssertionError("the daemon neither serves nor ends:\n" + self.log_text())
         return False
 
     def use_image(self):

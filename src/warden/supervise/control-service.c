@@ -46,7 +46,8 @@ static void on_ready(int fd, uint32_t events, void *data)
         s->told_ready = true;
         return;
     }
-    s->proven |= read_one && byte == READY_SERVES;
+    if (read_one && byte == READY_SERVES)
+        s->proven = s->served = true;
     control_end_ready(s);
 }
 
@@ -73,10 +74,11 @@ static void retry_control(struct supervisor *s)
 }
 
 /* Sandboxes do not end because a program was installed that cannot serve them: it, or a better one,
- * is tried for as long as it takes. */
+ * is tried for as long as it takes. Before any control plane has served there are no sandboxes, and
+ * the operator who starts the daemon must see it end. */
 static bool lives_without_control(const struct supervisor *s)
 {
-    return s->told_ready && !s->proven && !s->startup->line_mode;
+    return s->served && !s->proven && !s->startup->line_mode;
 }
 
 /* It waits for room on the disk, or has made way by itself. */

@@ -41,6 +41,7 @@ struct supervisor {
     int ready_fd;
     struct watch *signal_watch, *ready_watch, *kill_watch, *leave_watch;
     bool told_ready;
+    bool served;  /* a control plane has served under this warden, so there may be sandboxes */
     bool leaving; /* the control plane was asked to make way */
     int code;
 };
