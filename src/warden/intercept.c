@@ -131,7 +131,7 @@ static int fill_seed(const struct warden *w, const char *id, const char *generat
 {
     char context[PLAN_ID_SIZE + sizeof(((struct intercept_pairs *)0)->generation)];
     int n = snprintf(context, sizeof(context), "%s %s", id, generation);
-    return seal_derive(w->seal_key, sizeof(w->seal_key), PURPOSE_AUTHORITY, context, (size_t)n,
+    return seal_derive(w->seal_key, SEAL_KEY_SIZE, PURPOSE_AUTHORITY, context, (size_t)n,
                        start->seed, sizeof(start->seed));
 }
 

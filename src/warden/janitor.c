@@ -18,7 +18,6 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "warden/cgroup.h"
-#include "warden/sign.h"
 #include "warden/sweep.h"
 
 #define JANITOR_RETRY_MS 5
@@ -108,8 +107,7 @@ static void janitor_main(const struct cgroup_root *root, int sock)
     _exit(0);
 }
 
-int janitor_start(struct janitor *j, const struct cgroup_root *root, struct signer *signer,
-                  uint8_t seal_key[SEAL_KEY_SIZE])
+int janitor_start(struct janitor *j, const struct cgroup_root *root)
 {
     int pair[2];
     *j = (struct janitor){.sock = -1};
@@ -118,11 +116,8 @@ int janitor_start(struct janitor *j, const struct cgroup_root *root, struct sign
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return -errno;
     j->pid = fork();
-    if (j->pid == 0) { /* it outlives the warden, so it must not have the warden's keys */
-        signer_close(signer);
-        explicit_bzero(seal_key, SEAL_KEY_SIZE);
+    if (j->pid == 0)
         janitor_main(root, pair[1]);
-    }
     close(pair[1]);
     j->sock = pair[0];
     if (j->pid > 0)

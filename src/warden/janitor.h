@@ -9,21 +9,16 @@
 
 #include <sys/types.h>
 
-#include "secret/seal.h"
-
 struct cgroup;
 struct cgroup_root;
-struct signer;
 
 struct janitor {
     pid_t pid; /* 0: none */
     int sock;
 };
 
-/* Forks it, unless root has no driver. The janitor's copies of signer and of the seals' key are
- * wiped: no key outlives the warden. 0 or -errno. */
-int janitor_start(struct janitor *j, const struct cgroup_root *root, struct signer *signer,
-                  uint8_t seal_key[SEAL_KEY_SIZE]);
+/* Forks it, unless root has no driver. 0 or -errno. */
+int janitor_start(struct janitor *j, const struct cgroup_root *root);
 /* Hands a dead sandbox's group over; cg is empty afterwards. */
 void janitor_remove(struct janitor *j, struct cgroup *cg);
 /* Waits until it has removed everything of this instance, within its time limit. */

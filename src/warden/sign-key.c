@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/key-memory.h"
 #include "base/log.h"
 
 #define KEY_FILE         "audit.key"
@@ -51,6 +52,18 @@ bool sign_key_verifies(EVP_PKEY *key, const struct checkpoint *c,
                 EVP_DigestVerify(ctx, signature, CHECKPOINT_SIGNATURE_SIZE, statement, len) == 1;
     EVP_MD_CTX_free(ctx);
     return good;
+}
+
+int sign_key_split(EVP_PKEY *key, uint8_t ret_secret[CHECKPOINT_KEY_SIZE], EVP_PKEY **ret_public)
+{
+    uint8_t public_key[CHECKPOINT_KEY_SIZE];
+    size_t len = CHECKPOINT_KEY_SIZE;
+    if (!sign_key_public(key, public_key) ||
+        EVP_PKEY_get_raw_private_key(key, ret_secret, &len) != 1 || len != CHECKPOINT_KEY_SIZE)
+        return -EIO;
+    *ret_public =
+        EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, public_key, sizeof(public_key));
+    return *ret_public ? 0 : -EIO;
 }
 
 /* Replaces what has that name, which is nothing that is still needed. */
@@ -245,11 +258,14 @@ int sign_key_open(struct signer *s, struct error *err)
     bool there = fstatat(s->dir_fd, KEY_FILE, &st, AT_SYMLINK_NOFOLLOW) == 0;
     if (!there && errno != ENOENT)
         return error_set(err, ERROR_UNAVAILABLE, errno, "open warden/" KEY_FILE);
-    s->key = there ? load_key(s->dir_fd, &st, err) : make_key(s->dir_fd, err);
-    if (!s->key)
+    EVP_PKEY *key = there ? load_key(s->dir_fd, &st, err) : make_key(s->dir_fd, err);
+    if (!key)
         return -EINVAL;
-    if (!sign_key_public(s->key, s->public_key))
-        return error_set(err, ERROR_INTERNAL, 0, "the audit's key has no public part");
+    s->secret = key_memory_new(CHECKPOINT_KEY_SIZE);
+    r = s->secret ? sign_key_split(key, s->secret, &s->key) : -errno;
+    EVP_PKEY_free(key);
+    if (r < 0 || !sign_key_public(s->key, s->public_key))
+        return error_set(err, ERROR_INTERNAL, r < 0 ? -r : 0, "keep the audit's key in memory");
     r = save_public(s);
     return r < 0 ? error_set(err, ERROR_UNAVAILABLE, -r, "write warden/" PUBLIC_FILE) : 0;
 }

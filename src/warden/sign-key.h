@@ -28,6 +28,10 @@ int sign_key_settle(struct signer *s);
 /* Which key signed s->last, from the public keys that were kept; zeros where that is not known. */
 void sign_key_find_old(const struct signer *s, uint8_t ret[CHECKPOINT_KEY_SIZE]);
 
+/* The private part as bytes, and the public part as a key of its own, which the caller frees. 0 or
+ * -EIO. */
+int sign_key_split(struct evp_pkey_st *key, uint8_t ret_secret[CHECKPOINT_KEY_SIZE],
+                   struct evp_pkey_st **ret_public);
 bool sign_key_public(struct evp_pkey_st *key, uint8_t ret[CHECKPOINT_KEY_SIZE]);
 bool sign_key_verifies(struct evp_pkey_st *key, const struct checkpoint *c,
                        const uint8_t signature[CHECKPOINT_SIGNATURE_SIZE]);

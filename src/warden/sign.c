@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/key-memory.h"
 #include "base/log.h"
 #include "warden/sign-key.h"
 #include "warden/sign-sinks.h"
@@ -97,6 +98,8 @@ void signer_close(struct signer *s)
 {
     EVP_PKEY_free(s->key);
     s->key = NULL;
+    key_memory_free(s->secret, CHECKPOINT_KEY_SIZE);
+    s->secret = NULL;
     fd_close(&s->dir_fd);
     fd_close(&s->last_fd);
     fd_close(&s->file_fd);
@@ -117,6 +120,22 @@ static int sign_with(EVP_PKEY *key, const struct checkpoint *c,
                 len == CHECKPOINT_SIGNATURE_SIZE;
     EVP_MD_CTX_free(ctx);
     return good ? 0 : -EIO;
+}
+
+/* libcrypto's own form of the key lives for the one signature only: its memory is an ordinary part
+ * of the heap, which every fork of the warden copies. In a fork, where the key is wiped, nothing is
+ * signed rather than with another key. */
+static int sign_own(const struct signer *s, const struct checkpoint *c,
+                    uint8_t ret[CHECKPOINT_SIGNATURE_SIZE])
+{
+    uint8_t public_key[CHECKPOINT_KEY_SIZE];
+    EVP_PKEY *key =
+        EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, s->secret, CHECKPOINT_KEY_SIZE);
+    bool own = sign_key_public(key, public_key) &&
+               memcmp(public_key, s->public_key, sizeof(public_key)) == 0;
+    int r = own ? sign_with(key, c, ret) : -EIO;
+    EVP_PKEY_free(key);
+    return r;
 }
 
 /* Each checkpoint names the hash of the one before, so that none can be left out of an export. */
@@ -155,9 +174,9 @@ static int sign_and_save(struct signer *s, struct checkpoint *c)
     if (c->purpose == CHECKPOINT_REPLACE) {
         sign_key_find_old(s, c->old_key);
         memcpy(c->new_key, s->public_key, sizeof(c->new_key));
-        r = sign_with(s->key, c, c->new_signature);
+        r = sign_own(s, c, c->new_signature);
     } else {
-        r = sign_with(s->key, c, c->signature);
+        r = sign_own(s, c, c->signature);
     }
     if (r < 0)
         return r;
@@ -167,21 +186,29 @@ static int sign_and_save(struct signer *s, struct checkpoint *c)
 /* sign-key.h says in which order, and why. */
 static int rotate_key(struct signer *s, struct checkpoint *c)
 {
-    EVP_PKEY *next;
+    EVP_PKEY *next, *public = NULL;
+    uint8_t secret[CHECKPOINT_KEY_SIZE];
     int r = sign_key_prepare(s, &next);
     if (r < 0)
         return r;
     memcpy(c->old_key, s->public_key, sizeof(c->old_key));
-    /* Saving the checkpoint is the decision: before it the old key is still the only one. */
-    if ((r = sign_key_public(next, c->new_key) ? 0 : -EIO) < 0 ||
-        (r = sign_with(s->key, c, c->signature)) < 0 ||
-        (r = sign_with(next, c, c->new_signature)) < 0 || (r = save_last(s, c)) < 0) {
-        EVP_PKEY_free(next);
+    /* Saving the checkpoint is the decision: before it the old key is still the only one, and what
+     * follows it cannot fail any more. */
+    if ((r = sign_key_public(next, c->new_key) ? 0 : -EIO) == 0 &&
+        (r = sign_key_split(next, secret, &public)) == 0 &&
+        (r = sign_own(s, c, c->signature)) == 0 && (r = sign_with(next, c, c->new_signature)) == 0)
+        r = save_last(s, c);
+    EVP_PKEY_free(next);
+    if (r < 0) {
+        explicit_bzero(secret, sizeof(secret));
+        EVP_PKEY_free(public);
         return r;
     }
     fault_point("sign.rotation-decided");
+    memcpy(s->secret, secret, sizeof(secret));
+    explicit_bzero(secret, sizeof(secret));
     EVP_PKEY_free(s->key);
-    s->key = next;
+    s->key = public;
     memcpy(s->public_key, c->new_key, sizeof(s->public_key));
     int late = sign_key_settle(s);
     s->unsettled = late < 0;

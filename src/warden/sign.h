@@ -24,7 +24,8 @@ struct error;
 struct evp_pkey_st;
 
 struct signer {
-    struct evp_pkey_st *key; /* NULL: not open */
+    struct evp_pkey_st *key; /* the public part; NULL: not open */
+    uint8_t *secret;         /* the private one, CHECKPOINT_KEY_SIZE of key memory */
     uint8_t public_key[CHECKPOINT_KEY_SIZE];
     struct checkpoint last;               /* seq 0: nothing was signed */
     bool replaced;                        /* and another key signed it */

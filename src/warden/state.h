@@ -107,7 +107,7 @@ struct warden {
     struct janitor janitor;
     struct watch *janitor_watch;
     struct signer signer;
-    uint8_t seal_key[SEAL_KEY_SIZE];
+    uint8_t *seal_key;      /* SEAL_KEY_SIZE of key memory, or NULL without intercept_fd */
     int intercept_fd;       /* mas-intercept, or -1 */
     struct map *intercepts; /* struct intercept of intercept.c, by id */
     struct egress *egress;  /* by address; NULL: the operator allows none */

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/key-memory.h"
 #include "base/log.h"
 #include "secret/seal-key.h"
 #include "warden/local/root.h"
@@ -52,6 +53,9 @@ static int open_intercept(struct warden *w, struct error *err)
     w->intercept_fd = fcntl(w->options.intercept_fd, F_DUPFD_CLOEXEC, 0);
     if (w->intercept_fd < 0)
         return error_set(err, ERROR_INTERNAL, errno, "mas-intercept");
+    w->seal_key = key_memory_new(SEAL_KEY_SIZE);
+    if (!w->seal_key)
+        return error_set(err, ERROR_UNAVAILABLE, errno, "memory for the key of the seals");
     return seal_key_open(w->options.state_dir, w->seal_key, err);
 }
 

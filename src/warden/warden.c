@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/key-memory.h"
 #include "base/landlock.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -116,7 +117,7 @@ static void on_janitor_exit(pid_t pid, int wait_status, void *data)
 
 static int start_janitor(struct warden *w)
 {
-    int r = janitor_start(&w->janitor, &w->cgroups, &w->signer, w->seal_key);
+    int r = janitor_start(&w->janitor, &w->cgroups);
     if (r < 0 || w->janitor.pid == 0)
         return r;
     w->janitor_watch = warden_watch_child(w, w->janitor.pid, on_janitor_exit, w);
@@ -226,8 +227,7 @@ void warden_free(struct warden *w)
     watcher_free(w->watcher);
     map_free(w->by_id);
     fd_close(&w->intercept_fd);
-    /* It opens sealed secrets of sandboxes, and freed memory may be found in a core file. */
-    explicit_bzero(w->seal_key, sizeof(w->seal_key));
+    key_memory_free(w->seal_key, SEAL_KEY_SIZE);
     free(w);
 }
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every process of ours that faces hostile bytes has a list of system calls (P22 of SECURITY.md): each is started,
 looked at in /proc, and made to try what a taken-over one would. A process that is not in the table fails the test."""
+import base64
 import itertools
 import os
 import subprocess
@@ -143,6 +144,39 @@ for runtime in ("crun", "runc", "gvisor", "landlock") + VM:
             else:
                 look(d, "launcher", *(() if runtime == "gvisor" else ("runner", "command")))
             equal(sb.sh("echo here")["stdout"], "here\n", "what was tried in them has not ended them")
+            sb.delete()
+
+
+def key_of(d, name):
+    """The bytes of a key in the warden's directory, as a process that uses it has them in its memory."""
+    with open(f"{d.state}/warden/{name}", "rb") as f:
+        text = f.read()
+    if not text.startswith(b"-----"):
+        return text
+    return base64.b64decode(b"".join(text.split(b"\n")[1:-2]))[-32:]  # at the end of what PKCS #8 says of an Ed25519 key
+
+
+@test("P26 P31 no process that was forked from the warden has the keys that the warden signs and opens seals with")
+def test_p26_p31_no_process_that_was_forked():
+    with Daemon("-enable-process", config="default_disk_mb: 64\n") as d:
+        warden = d.get("/v1/status").json["warden_pid"]
+        keys = {name: key_of(d, name) for name in ("secret.key", "audit.key")}
+        a = d.post("/v1/sandboxes", {"runtime": "landlock"})
+        if a.status != 201:
+            raise Skip(a.json["error"]["message"])
+        made = [Sandbox(d, a.json)]
+        for more in ({}, {"runtime": "process", "accept_weaker": ["memory", "cpu", "processes", "disk"]}):
+            a = d.post("/v1/sandboxes", more)
+            check(a.status == 201, a)
+            made.append(Sandbox(d, a.json))
+        for name, key in keys.items():
+            equal(len(key), 32, name)
+            check(memory_has(warden, key), f"control: the warden has {name}")
+        others = [p for p in below(warden)]
+        names = {name_of(p) for p in others}
+        check({"mas-janitor", "mas-keeper"} <= names, names)
+        equal({(name_of(p), name) for p in others for name, key in keys.items() if memory_has(p, key)}, set(), "who else has a key")
+        for sb in made:
             sb.delete()
 
 

@@ -193,6 +193,7 @@ static void test_rotate_killed(const char *fault)
     struct audit_key *old = audit_key_new(s.public_key);
     pid_t pid = fork();
     if (pid == 0) {
+        signer_open(&s, fd, &err); /* a fork does not have the key */
         fault_arm(fault, 1);
         rotate_now(&s, 2, &c);
         _exit(0);

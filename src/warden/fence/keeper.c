@@ -179,8 +179,8 @@ void fence_keep(const struct cell *s, pid_t runner, int channel_fd, int notify_s
     fence_box_name(s, box);
     prctl(PR_SET_NAME, "mas-keeper", 0, 0, 0);
     fence_box_path(s, path, sizeof(path));
-    /* Paths of questions are the host's. */
-    signer_close(&s->warden->signer); /* this copy's: the keeper may outlive the warden */
+    /* Paths of questions are the host's. The warden's keys are not in this copy of its memory
+     * (base/key-memory.h), and its files are closed with all that the keeper does not need. */
     if (warden_enter_host(s->warden) < 0 ||
         take_descriptors(s->warden, channel_fd, notify_sock, failure_fd) < 0) {
         kill(runner, SIGKILL);
