@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,10 +14,12 @@
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/capability.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json.h"
@@ -146,11 +149,25 @@ static int open_container(void)
     return pidfd;
 }
 
-/* From here on the launcher waits, and takes connections that others make to it. */
+static int drop_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}};
+    int r = capability_bound(0);
+    if (r < 0)
+        return r;
+    return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
+}
+
+/* From here on the launcher waits, and takes connections that others make to it. The launcher of a
+ * runtime with a kernel of its own has not left the host's user namespace, so what it gives up here
+ * are root's rights. Giving up rights does not untie it from the warden: the kernel does that only
+ * where a process gains some or changes its user. */
 static void confine_launcher(void)
 {
     struct error err = {0};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || filter_enter(&filter_launcher, &err) < 0)
+    if (drop_capabilities() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+        filter_enter(&filter_launcher, &err) < 0)
         _exit(EXIT_FAILURE); /* and everything in this pid namespace with it */
 }
 
