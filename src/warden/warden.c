@@ -82,6 +82,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
     w->store_fd = w->policy_dir_fd = -1;
     w->ledger.promised_fd = w->ledger.claims_fd = -1;
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
+    list_init(&w->disks.jobs);
     w->janitor.sock = -1;
     w->signer = (struct signer)SIGNER_INIT;
     w->cgroups.disks.block_fd = -1;

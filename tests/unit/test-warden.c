@@ -272,6 +272,47 @@ static void test_loop_disk(void)
     end("image", fd);
 }
 
+static int count_entries(const char *dir, const char *prefix)
+{
+    DIR *d = opendir(dir);
+    int n = 0;
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += strncmp(e->d_name, prefix, strlen(prefix)) == 0;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* Sends a create and, when the helper that formats its disk has made a file, a kill. */
+static void cut_short(unsigned round, const char *prefix)
+{
+    struct plan p = client_plan(PLAN_CREATE, "cut");
+    p.limits.memory_bytes = 64 * MIB;
+    p.limits.disk_bytes = (300 + round) * MIB; /* of which there is no template */
+    p.limits.disk_inodes = 65536;
+    p.tag = ++c.tag;
+    fd_send_msg(c.sock, &p, sizeof(p), NULL, 0);
+    for (int i = 0; i < 1000000 && count_entries(state_dir, prefix) == 0; i++)
+        continue;
+    p = client_plan(PLAN_KILL, "cut");
+    client_call(&c, &p, NULL);
+    p = client_plan(PLAN_STATS, "cut");
+    for (int i = 0; i < 6000 && client_call(&c, &p, NULL).error != ENOENT; i++)
+        usleep(5 * 1000);
+}
+
+static void test_disk_cut_short(const char *prefix)
+{
+    if (!(can.features & FEATURE_LOOP))
+        return;
+    for (unsigned round = 0; round < 10; round++)
+        cut_short(round, prefix);
+    for (int i = 0; i < 1000 && count_entries(state_dir, prefix) > 0; i++)
+        usleep(10 * 1000);
+    ok(count_entries(state_dir, prefix) == 0,
+       "creates that are cut short while their disks are formatted leave no file");
+}
+
 static struct plan mount_plan(const char *id, const char *subpath, const char *target, bool ro)
 {
     struct plan p = client_plan(PLAN_CREATE, id);
@@ -400,17 +441,6 @@ static void test_list(void)
        "a list names the living");
     ok(client_receive(&c, &r, NULL) && r.event == EVENT_NONE && r.tag == 4242, "and then ends");
     end("listed", fd);
-}
-
-static int count_entries(const char *dir, const char *prefix)
-{
-    DIR *d = opendir(dir);
-    int n = 0;
-    for (struct dirent *e; d && (e = readdir(d));)
-        n += strncmp(e->d_name, prefix, strlen(prefix)) == 0;
-    if (d)
-        closedir(d);
-    return n;
 }
 
 static void test_reattach(void)
@@ -571,6 +601,7 @@ int main(int argc, char **argv)
     test_limits();
     test_unenforceable();
     test_loop_disk();
+    test_disk_cut_short(prefix);
     test_mounts();
     test_ceiling();
     test_isolation();

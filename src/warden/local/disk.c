@@ -36,6 +36,7 @@
 #define DISK_MIN_UNITS  4 /* below this ext4 has no room for itself */
 
 #define DISK_STEP_SIZE 160
+#define WORK_NAME_SIZE 128
 
 struct disk_answer {
     int32_t error;
@@ -43,12 +44,17 @@ struct disk_answer {
     char step[DISK_STEP_SIZE];
 };
 
+/* Lives until its helper is reaped and its answer was taken or given up, whichever is last. So the
+ * helper's pid is never used once it may be another process's, and the names that a killed helper
+ * leaves are removed when it can make no more of them. */
 struct disk_job {
-    struct watcher *watcher;
+    struct list node; /* of disk_maker.jobs, until the helper is reaped */
+    struct disk_maker *maker;
+    uint64_t serial;
     int sock;
-    pid_t pid;
-    struct watch *sock_watch;
-    disk_done_fn fn;
+    pid_t pid; /* 0: reaped */
+    struct watch *sock_watch, *child_watch;
+    disk_done_fn fn; /* NULL: answered, or given up */
     void *data;
 };
 
@@ -75,14 +81,8 @@ void disk_maker_open(struct disk_maker *m, int state_fd, uint32_t max_templates,
         .dev_fd = open("/dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
     };
     snprintf(m->instance, sizeof(m->instance), "%s", instance);
+    list_init(&m->jobs);
     m->usable = geteuid() == 0 && m->loop_control_fd >= 0 && m->dev_fd >= 0 && have_mkfs();
-}
-
-void disk_maker_close(struct disk_maker *m)
-{
-    fd_close(&m->loop_control_fd);
-    fd_close(&m->dev_fd);
-    m->usable = false;
 }
 
 static uint64_t units_of(uint64_t bytes)
@@ -94,6 +94,25 @@ static uint64_t units_of(uint64_t bytes)
 uint64_t disk_image_bytes(uint64_t bytes)
 {
     return units_of(bytes) * DISK_UNIT_BYTES;
+}
+
+/* Begins with the instance's name, by which the next start removes what a warden that was killed
+ * has left (sweep.h). */
+static void name_work(const struct disk_maker *m, const char *what, uint64_t serial,
+                      char ret[WORK_NAME_SIZE])
+{
+    snprintf(ret, WORK_NAME_SIZE, "%s-%s-%llu", m->instance, what, (unsigned long long)serial);
+}
+
+/* The names that a helper which is dead may have left. */
+static void remove_work(const struct disk_maker *m, uint64_t serial)
+{
+    static const char *const made[] = {"template", "image"};
+    char name[WORK_NAME_SIZE];
+    for (size_t i = 0; i < ELEMENTS(made); i++) {
+        name_work(m, made[i], serial, name);
+        unlinkat(m->state_fd, name, 0);
+    }
 }
 
 static int run_mkfs(int fd, uint64_t inodes)
@@ -150,7 +169,7 @@ static void trim_templates(const struct disk_maker *m)
 
 static int open_template(const struct disk_maker *m, const struct disk_request *r)
 {
-    char name[96], temporary[128];
+    char name[96], temporary[WORK_NAME_SIZE];
     snprintf(name, sizeof(name), TEMPLATE_PREFIX "%llu-%llu",
              (unsigned long long)units_of(r->bytes), (unsigned long long)r->inodes);
     int fd = openat(m->state_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -159,8 +178,7 @@ static int open_template(const struct disk_maker *m, const struct disk_request *
     /* Two helpers may make the same template at once. Each has a temporary name of its own, and
      * whichever rename() is last wins: the two files are alike. */
     trim_templates(m);
-    snprintf(temporary, sizeof(temporary), "%s-template-%llu", m->instance,
-             (unsigned long long)r->serial);
+    name_work(m, "template", r->serial, temporary);
     _cleanup_close_ int made =
         openat(m->state_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (made < 0)
@@ -200,7 +218,7 @@ static int copy_sparse(int from, int to, off_t size)
 static int make_image(const struct disk_maker *m, const struct disk_request *r,
                       struct disk_answer *answer)
 {
-    char name[128];
+    char name[WORK_NAME_SIZE];
     struct stat st;
     int e = ledger_check(&r->claim, m->state_fd, answer->step, sizeof(answer->step));
     if (e < 0)
@@ -208,7 +226,7 @@ static int make_image(const struct disk_maker *m, const struct disk_request *r,
     _cleanup_close_ int template = open_template(m, r);
     if (template <0)
         return template;
-    snprintf(name, sizeof(name), "%s-image-%llu", m->instance, (unsigned long long)r->serial);
+    name_work(m, "image", r->serial, name);
     _cleanup_close_ int image =
         openat(m->state_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     /* The name goes before the first byte is written, so that a helper that is killed from here on
@@ -308,18 +326,33 @@ static void helper_main(const struct disk_maker *m, const struct disk_request *r
     _exit(n == sizeof(answer) ? 0 : 1);
 }
 
+static void job_free_if_over(struct disk_job *job)
+{
+    if (!job->pid && !job->fn)
+        free(job);
+}
+
+static void job_stop_listening(struct disk_job *job)
+{
+    watch_remove(job->sock_watch);
+    job->sock_watch = NULL;
+    fd_close(&job->sock);
+    job->fn = NULL;
+}
+
+static void job_on_reaped(struct disk_job *job)
+{
+    job->pid = 0;
+    list_remove(&job->node);
+    remove_work(job->maker, job->serial);
+    job_free_if_over(job);
+}
+
 static void on_helper_exit(pid_t pid, int wait_status, void *data)
 {
     (void)pid;
     (void)wait_status;
-    (void)data;
-}
-
-static void job_free(struct disk_job *job)
-{
-    watch_remove(job->sock_watch);
-    fd_close(&job->sock);
-    free(job);
+    job_on_reaped(data); /* its answer, or the end of its socket, may still be to come */
 }
 
 static void on_answer(int sock, uint32_t events, void *data)
@@ -338,12 +371,24 @@ static void on_answer(int sock, uint32_t events, void *data)
     for (size_t i = whole ? 2 : 0; i < FD_PASS_MAX; i++)
         fd_close(&fds[i]);
     answer.step[sizeof(answer.step) - 1] = 0;
-    /* The callback may start the next job or free its owner, so the job is gone before it is
+    /* The callback may start the next job or free its owner, so the job is over before it is
      * called. */
     disk_done_fn fn = job->fn;
     void *fn_data = job->data;
-    job_free(job);
+    job_stop_listening(job);
+    job_free_if_over(job);
     fn(result, image, answer.step, fn_data);
+}
+
+/* Waits for a helper that the loop does not watch, or not any more. */
+static void job_end_helper(struct disk_job *job)
+{
+    watch_remove(job->child_watch);
+    if (job->pid > 0) {
+        kill(job->pid, SIGKILL);
+        waitpid(job->pid, NULL, 0);
+    }
+    job_on_reaped(job);
 }
 
 struct disk_job *disk_job_start(struct disk_maker *m, struct watcher *watcher,
@@ -358,26 +403,39 @@ struct disk_job *disk_job_start(struct disk_maker *m, struct watcher *watcher,
         helper_main(m, request, pair[1]);
     close(pair[1]);
     struct disk_job *job = new0(struct disk_job);
-    *job =
-        (struct disk_job){.watcher = watcher, .sock = pair[0], .pid = pid, .fn = fn, .data = data};
-    if (pid > 0)
+    *job = (struct disk_job){
+        .maker = m, .serial = request->serial, .sock = pair[0], .pid = pid, .fn = fn, .data = data};
+    list_append(&m->jobs, &job->node);
+    if (pid > 0) {
         job->sock_watch = watcher_add_fd(watcher, pair[0], EPOLLIN, on_answer, job);
-    if (pid < 0 || !job->sock_watch || !watcher_add_child(watcher, pid, -1, on_helper_exit, NULL)) {
-        if (pid > 0) {
-            kill(pid, SIGKILL);
-            waitpid(pid, NULL, 0);
-        }
-        job_free(job);
-        return NULL;
+        job->child_watch = watcher_add_child(watcher, pid, -1, on_helper_exit, job);
     }
-    return job;
+    if (pid > 0 && job->sock_watch && job->child_watch)
+        return job;
+    int error = pid < 0 ? -pid : errno;
+    job_stop_listening(job);
+    job_end_helper(job);
+    errno = error;
+    return NULL;
 }
 
 void disk_job_cancel(struct disk_job *job)
 {
     if (!job)
         return;
-    kill(job->pid,
-         SIGKILL); /* not reaped before its watch has fired, so the pid is still its own */
-    job_free(job);
+    job_stop_listening(job);
+    if (job->pid)
+        kill(job->pid, SIGKILL); /* its exit is what ends the job */
+    job_free_if_over(job);
+}
+
+void disk_maker_close(struct disk_maker *m)
+{
+    list_for_each_safe(job, &m->jobs, struct disk_job, node) {
+        job_stop_listening(job);
+        job_end_helper(job);
+    }
+    fd_close(&m->loop_control_fd);
+    fd_close(&m->dev_fd);
+    m->usable = false;
 }

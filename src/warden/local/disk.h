@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/list.h"
 #include "warden/ledger.h"
 
 struct disk_job;
@@ -16,6 +17,7 @@ struct disk_maker {
     int loop_control_fd, dev_fd, state_fd, host_ns_fd;
     uint32_t max_templates;
     char instance[64];
+    struct list jobs; /* whose helpers were not reaped yet */
 };
 
 struct disk_request {
@@ -35,10 +37,12 @@ uint64_t disk_image_bytes(uint64_t bytes);
 /* Opens what is needed later; to be called while the host's /dev is visible. */
 void disk_maker_open(struct disk_maker *m, int state_fd, uint32_t max_templates,
                      const char *instance);
+/* Ends helpers that still work, with what they made. */
 void disk_maker_close(struct disk_maker *m);
 /* Formats (once a size), copies, attaches and mounts an image in a helper process; fn is called
  * from the loop. NULL with errno. */
 struct disk_job *disk_job_start(struct disk_maker *m, struct watcher *watcher,
                                 const struct disk_request *request, disk_done_fn fn, void *data);
-/* Gives up: fn will not be called, the helper's work is thrown away. */
+/* Gives up: fn will not be called, the helper's work is thrown away, the file that it was at too.
+ * job may be NULL. */
 void disk_job_cancel(struct disk_job *job);
