@@ -100,6 +100,9 @@ int cell_connect(struct cell *s, uint64_t tag)
 
 int cell_freeze(struct cell *s, bool on, uint64_t tag)
 {
+    /* cell_kill() has thawed it, once: version 1 would keep what is frozen after that for ever. */
+    if (s->killed)
+        return -ENOENT;
     if (s->state != CELL_RUNNING)
         return -EBUSY;
     int r = s->ops->freeze(s, on, tag);

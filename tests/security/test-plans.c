@@ -509,6 +509,30 @@ static void test_overtaking(void)
        "P18 kills that overtake their creates leave nothing");
 }
 
+/* Version 1 of control groups does not let a frozen process die: a pause that follows a kill, as
+ * one that was on its way does, must not keep the sandbox. */
+static void test_freeze_after_kill(void)
+{
+    bool gone = true;
+    for (int i = 0; i < 20 && gone; i++) {
+        struct plan p = client_plan(PLAN_CREATE, "frozen");
+        int fd = -1;
+        if (client_call(&c, &p, &fd).error)
+            break;
+        p = client_plan(PLAN_KILL, "frozen");
+        p.tag = ++c.tag;
+        fd_send_msg(c.sock, &p, sizeof(p), NULL, 0);
+        p = client_plan(PLAN_FREEZE, "frozen");
+        client_call(&c, &p, NULL);
+        p = client_plan(PLAN_STATS, "frozen");
+        for (int k = 0; k < 1000 && client_call(&c, &p, NULL).error != ENOENT; k++)
+            usleep(5 * 1000);
+        gone = client_call(&c, &p, NULL).error == ENOENT;
+        fd_close(&fd);
+    }
+    ok(gone && warden_lives(), "P18 a sandbox that is paused after it was killed ends");
+}
+
 /* Thousands of requests without reading one answer: cut off, and the warden lives. */
 static void test_flood(void)
 {
@@ -674,6 +698,7 @@ int main(int argc, char **argv)
     test_too_many();
     test_mutations();
     test_overtaking();
+    test_freeze_after_kill();
     test_flood();
     stop();
     start(&o);
