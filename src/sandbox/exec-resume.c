@@ -10,6 +10,7 @@
 #include "sandbox/internal.h"
 
 #define OUTPUT_MOST (1ull << 60) /* bytes of a stream */
+#define ID_PREFIX   "ex-"
 
 /* The runner holds its output back until it knows where to go on: behind what our journal has. */
 static void send_position(struct exec *e)
@@ -32,8 +33,17 @@ static bool id_is_elsewhere(const struct sandbox *sb, const char *id)
     return false;
 }
 
-/* Of a command that only its runner tells of. An end that it reports must not be put on record as
- * that of another sandbox's call. */
+/* As exec_make_id() makes them: an id is the name of files, and is shown to callers as it is. */
+static bool id_is_plain(const char *id)
+{
+    size_t n = strlen(id);
+    return n > strlen(ID_PREFIX) && n < EXEC_ID_SIZE &&
+           strncmp(id, ID_PREFIX, strlen(ID_PREFIX)) == 0 &&
+           strspn(id + strlen(ID_PREFIX), "abcdefghijklmnopqrstuvwxyz0123456789") ==
+               n - strlen(ID_PREFIX);
+}
+
+/* An end that the runner reports must not be put on record as that of another sandbox's call. */
 static void check_call(struct exec *e)
 {
     const struct manager_options *o = &e->sandbox->manager->options;
@@ -42,6 +52,21 @@ static void check_call(struct exec *e)
     log_warn("a runner names a call of another sandbox, which is ignored sandbox=%s call=%s",
              e->sandbox->id, e->call);
     e->call[0] = 0;
+}
+
+/* The record of a command that only the runner tells of; NULL: there is to be none. What the runner
+ * tells is held to what a start would be held to: a sandbox that claimed to run more than it may
+ * would use up the commands that all sandboxes may have together (max_execs). */
+static struct exec *restore_untold(struct sandbox *sb, const json_t *tag, const char *id)
+{
+    struct error err = {0};
+    if (!id_is_plain(id) || id_is_elsewhere(sb, id) ||
+        sb->n_running >= sb->manager->options.config.max_execs_per_sandbox)
+        return NULL;
+    struct exec *e = exec_restore(sb, tag, NULL, 0, &err);
+    if (e)
+        check_call(e);
+    return e;
 }
 
 /* A full disk made the last control plane give output up, and nothing on record says so. No command
@@ -94,11 +119,8 @@ void exec_on_state(void *data, uint32_t stream, const struct msg_state *m)
     _cleanup_json_ json_t *tag = json_parse_object(m->tag, strlen(m->tag), &err);
     const char *id = tag ? json_string_value(json_object_get(tag, "id")) : NULL;
     struct exec *e = id && sb->restored ? map_find(sb->execs_by_id, id) : NULL;
-    bool untold = id && sb->restored && !e && !id_is_elsewhere(sb, id);
-    if (untold)
-        e = exec_restore(sb, tag, NULL, 0, &err);
-    if (untold && e)
-        check_call(e);
+    if (id && sb->restored && !e)
+        e = restore_untold(sb, tag, id);
     if (!e || (exec_is_done(e) && list_empty(&e->node))) {
         frame_append(runner_out(sb->runner), MSG_FORGET, stream, NULL, 0);
         return;

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/strbuf.h"
 #include "sandbox/internal.h"
+#include "sandbox/owner.h"
 #include "tests/unit/tap.h"
 
 static struct sandbox sb;
@@ -108,6 +109,44 @@ static void test_a_runner_that_leaves_in_a_loop(void)
     ok(n_asked == 6 && !sb.runner_ended, "a minute later as often again");
     sandbox_lose(&sb, "it is tried");
     ok(n_asked == 6 && sb.runner_ended, "once more is the end of it");
+}
+
+#define LEAST_RUNNING 3 /* max_execs_per_sandbox below */
+
+/* A control plane that was started again learns of commands that only the runner knows. */
+static void test_commands_that_only_the_runner_knows(void)
+{
+    static struct manager manager = {.options = {.loop = &loop}};
+    static struct owner_use use;
+    manager.options.config.max_execs_per_sandbox = LEAST_RUNNING;
+    list_init(&manager.all);
+    list_init(&manager.idle);
+    list_init(&manager.finished);
+    list_init(&manager.timed);
+    manager.options.journal.memory_bytes = 4096;
+    sb = (struct sandbox){.manager = &manager,
+                          .refs = 100,
+                          .runner = sb.runner,
+                          .use = &use,
+                          .state = SANDBOX_CREATING,
+                          .restored = true,
+                          .execs_by_id = map_new()};
+    list_init(&sb.execs);
+    list_init(&sb.running);
+    list_init(&sb.idle_node);
+    list_append(&manager.all, &sb.node);
+    static const char *const strange[] = {"", "ex-", "ex-a b", "ex-a\\nb", "ex-A", "../ex-a"};
+    for (size_t i = 0; i < ELEMENTS(strange); i++) {
+        _cleanup_free_ char *tag = xasprintf("{\"id\":\"%s\",\"argv\":[\"a\"]}", strange[i]);
+        exec_on_state(&sb, 1, &(struct msg_state){.request_id = 1, .tag = tag});
+        ok(!sb.n_execs, "no command is called '%s'", strange[i]);
+    }
+    for (unsigned i = 0; i < 2 * LEAST_RUNNING; i++) {
+        _cleanup_free_ char *tag = xasprintf("{\"id\":\"ex-%u\",\"argv\":[\"a\"]}", i);
+        exec_on_state(&sb, 2 * i + 1, &(struct msg_state){.request_id = i, .tag = tag});
+    }
+    ok(sb.n_running == LEAST_RUNNING && manager.counts.execs_running == LEAST_RUNNING,
+       "a sandbox has no more of them than it may run: %zu", sb.n_running);
 }
 
 static unsigned n_ends;
@@ -222,6 +261,7 @@ int main(void)
     sb.runner = runner_new(&loop, pair[0], 1, 0, &none, &sb);
     test_input_before_the_queue();
     test_an_end_that_is_not_on_record();
+    test_commands_that_only_the_runner_knows();
     test_a_runner_that_leaves_in_a_loop();
     uv_run(&loop, UV_RUN_DEFAULT);
     test_a_muted_connection();
