@@ -126,12 +126,34 @@ void pool_on_end(struct pool *p, struct sandbox *sb)
     pool_schedule(p, POOL_RETRY_MS);
 }
 
-/* Fewer are wanted than are there: the oldest go. */
+static size_t count_live(const struct pool *p)
+{
+    size_t n = 0;
+    list_for_each(sb, &p->ready, struct sandbox, pool_node)
+        n += sb->state == SANDBOX_READY;
+    return n;
+}
+
+/* A deletion ends in a later turn of the loop, and until then its sandbox is in the list
+ * (pool_on_end). So each is asked to go once, and those that are going are counted as gone. */
+void pool_shrink(struct pool *p, size_t wanted)
+{
+    size_t live = count_live(p);
+    list_for_each_safe(sb, &p->ready, struct sandbox, pool_node) {
+        if (live <= wanted)
+            return;
+        if (sb->state != SANDBOX_READY)
+            continue;
+        live--;
+        sandbox_delete(sb, NULL);
+    }
+}
+
 static void on_reconcile(void *data)
 {
     struct pool *p = data;
-    while (p->n_ready > pool_wanted(p) && !p->closing)
-        sandbox_delete(container_of(p->ready.next, struct sandbox, pool_node), NULL);
+    if (!p->closing)
+        pool_shrink(p, pool_wanted(p));
     pool_schedule(p, POOL_REFILL_MS);
 }
 

@@ -47,6 +47,8 @@ struct pool_counts pool_counts(const struct pool *p); /* p may be NULL */
 /* Whether one more is wanted, which counts as being made from now on; and the spec of all. */
 bool pool_expect(struct pool *p); /* p may be NULL */
 const struct spec *pool_spec(const struct pool *p);
+/* Deletes the oldest of those that are ready, until so many are left. */
+void pool_shrink(struct pool *p, size_t wanted);
 
 /* sandbox.c tells how a pooled one fares. */
 void pool_on_ready(struct pool *p, struct sandbox *sb);

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "base/alloc.h"
@@ -79,6 +80,51 @@ static void test_refused(const struct spec *spec)
     spec_done(&there.spec);
 }
 
+static unsigned n_stops;
+
+static void count_stop(struct runtime_instance *in)
+{
+    (void)in;
+    n_stops++;
+}
+
+/* As the manager makes one, with a runtime that takes its time to end it. */
+static void add_whole_member(struct sandbox *sb, const struct spec *spec)
+{
+    static const struct runtime_ops slow = {.name = "slow", .stop = count_stop};
+    add_member(sb, spec, true);
+    sb->ops = &slow;
+    sb->refs = 1;
+    struct list *lists[] = {&sb->waiters_ready,     &sb->waiters_gone,  &sb->idle_node,
+                            &sb->retired_node,      &sb->lost_node,     &sb->gateway_reports,
+                            &sb->network_questions, &sb->record_shares, &sb->execs,
+                            &sb->running,           &sb->port_streams,  &sb->dirty_node,
+                            &sb->expiring_node};
+    for (size_t i = 0; i < ELEMENTS(lists); i++)
+        list_init(lists[i]);
+}
+
+/* The demand has fallen: sandboxes are not gone when their deletion returns. */
+static void test_shrinking(const struct spec *spec)
+{
+    static struct sandbox members[4];
+    for (size_t i = 0; i < ELEMENTS(members); i++)
+        add_whole_member(&members[i], spec);
+    alarm(60); /* of a loop that waits for them */
+    pool_shrink(manager.pool, 1);
+    alarm(0);
+    ok(n_stops == 3 && members[3].state == SANDBOX_READY, "the oldest are asked to go, once each");
+    pool_shrink(manager.pool, 1);
+    ok(n_stops == 3, "and the one that is wanted stays while they go");
+    pool_shrink(manager.pool, 0);
+    ok(n_stops == 4, "until fewer are wanted");
+    for (size_t i = 0; i < ELEMENTS(members); i++) {
+        pool_on_end(manager.pool, &members[i]);
+        spec_done(&members[i].spec);
+    }
+    ok(pool_counts(manager.pool).ready == 0, "then none is left");
+}
+
 #define LARGE 33000
 
 static void test_records(const struct spec *spec)
@@ -115,6 +161,7 @@ int main(void)
     test_members(&spec);
     test_weaker(&spec);
     test_refused(&spec);
+    test_shrinking(&spec);
     test_records(&spec);
     pool_close(manager.pool);
     uv_run(&loop, UV_RUN_DEFAULT);
