@@ -104,6 +104,7 @@ int audit_write(struct audit *a, const struct audit_record *r, uint64_t *ret_seq
     return e;
 }
 
+/* The number is cut off: by the time the record is written, others may have taken it. */
 static void owe_record(struct audit *a, const struct audit_record *r)
 {
     struct owed *o = new0(struct owed);

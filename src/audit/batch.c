@@ -118,6 +118,8 @@ static void wake_waiters(struct audit *a)
     }
 }
 
+/* The head moves only here, when the rows are committed: what waits for a record compares its
+ * number with the head, and must not be woken for rows that a rollback took back. */
 static void on_chained(void *data, const struct error *err)
 {
     struct audit *a = data;

@@ -297,6 +297,8 @@ static void pump_checkpoints(struct audit *a)
         end_calls(a, NULL, "there is no record yet");
 }
 
+/* Comes from inside of audit_wait() where the record is chained already, so what asks for a wait in
+ * a loop has to have written a record in between. */
 static void on_call_chained(struct audit_waiter *w)
 {
     struct checkpoint_call *c = container_of(w, struct checkpoint_call, waiter);

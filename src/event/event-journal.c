@@ -157,6 +157,9 @@ struct writing {
     uint64_t first, last;
 };
 
+/* Readers see an event only once it is on the disk: a number that was shown must mean the same
+ * event after a restart. A batch that failed is sent again with the same numbers, as far as they
+ * are still kept. */
 static void on_written(void *data, const struct error *err)
 {
     struct writing w = *(struct writing *)data;
@@ -281,6 +284,8 @@ static bool reader_wants(uint64_t types, const struct event *e)
     return e->type < _EVENT_TYPE_MAX && (types & event_type_bit((enum event_type)e->type));
 }
 
+/* Who may see an event is asked for each one, with the roles of the reader at its start: a key that
+ * ends takes its readers with it. */
 enum event_got event_read(struct event_reader *r, const struct event **ret)
 {
     struct event_journal *j = r->journal;

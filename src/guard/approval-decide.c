@@ -34,6 +34,8 @@ static int check_voter(const struct approval *a, const struct approval_decision 
     return 0;
 }
 
+/* The time is compared here as well as by the timer, which comes once a second: a yes must not be
+ * taken in the second after the end. */
 static int check_decision(const struct approval *a, const struct approval_decision *d,
                           struct error *err)
 {

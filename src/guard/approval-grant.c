@@ -23,6 +23,8 @@ bool approval_vote_counts(const struct approvals *s, const struct approval_vote 
     return key && key_is_live(key) && (key->roles & ROLE_APPROVER);
 }
 
+/* Counted anew each time it is asked: a key that ends between a vote and the use takes its vote
+ * with it. */
 size_t approval_confirmations(const struct approval *a)
 {
     size_t n = 0;

@@ -54,6 +54,7 @@ static bool approval_covers(const struct approval *a, const json_t *subject)
 
 /* --- recording */
 
+/* The use is freed before its caller is called, which may use the same session again. */
 static void tell_use(struct approval_use *use, struct approval *a, const struct error *err)
 {
     approval_fn fn = use->fn;
@@ -129,7 +130,8 @@ void approval_next_uses(struct approval *a)
 
 /* --- using */
 
-/* What is no session is for one call only: whatever else it is tried for has used it up. */
+/* What is no session is for one call only: whatever else it is tried for has used it up. Otherwise
+ * a caller could try one call after the other until one of them fits. */
 static int refuse_use(struct approval *a, const struct error *why, struct error *err)
 {
     if (!a->session_left && !a->busy)

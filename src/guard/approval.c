@@ -97,6 +97,8 @@ bool approval_is_live(const struct approval *a)
     return a->state == APPROVAL_PENDING || a->state == APPROVAL_APPROVED;
 }
 
+/* Out of every table. Nothing points to it then: a change that is being written keeps it busy, and
+ * what is busy is not dropped. */
 static void drop_approval(struct approval *a)
 {
     approval_set_state(a, APPROVAL_VOID);
@@ -138,6 +140,7 @@ static void look_after(struct approval *a)
         approval_end(a, APPROVAL_VOID, "the key of an approver has ended");
 }
 
+/* Ends are written by the store in a later turn, so that no approval leaves the list in here. */
 void approvals_check_all(struct approvals *s)
 {
     list_for_each(a, &s->all, struct approval, node)
@@ -175,6 +178,9 @@ static void fail_change(const struct change *c, const struct error *err)
     follow_up(a);
 }
 
+/* The approval is free for the next change before its caller hears of this one, because a caller
+ * may use it at once: a session is used again from inside. What that puts under way makes it busy,
+ * and follow_up() leaves it alone then. */
 static void on_written(void *data, const struct error *err)
 {
     struct change c = *(struct change *)data;
@@ -276,6 +282,8 @@ void approval_end(struct approval *a, enum approval_state state, const char *why
     approval_write(a, state, a->n_votes, false, NULL, NULL);
 }
 
+/* What is busy is passed over: its next state is on its way to the disk, and follow_up() looks at
+ * it when it is there. */
 static void on_tick(void *data)
 {
     struct approvals *s = data;

@@ -12,9 +12,9 @@
 #include "identity/keys.h"
 #include "policy/policy.h"
 
-/* A create has nothing that could wait for a person, but a rule that asks one later does not need
- * to; and a network without one is no obligation
- * that a list of hosts can keep: both are refusals here. */
+/* A create cannot wait for a person, so that a verdict of `ask` refuses it, unless the rule of the
+ * network asks a person later, when a command goes there. An obligation that takes the network away
+ * refuses it, too: a list of hosts cannot keep that. */
 static const char *why_refused(const struct rules_decision *d, bool asks)
 {
     if (d->verdict == VERDICT_DENY)

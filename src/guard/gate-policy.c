@@ -104,6 +104,8 @@ int gate_load_policy(struct gate *g, const char *name, const char *text, size_t 
         ruleset_unref(rs);
         return 0;
     }
+    /* The revision is copied, because it is a part of the ruleset that may go with the next line;
+     * decisions that are under way have references of their own. */
     _cleanup_free_ char *before = xstrdup(gate_revision(g));
     ruleset_unref(g->ruleset);
     g->ruleset = rs;

@@ -305,6 +305,8 @@ int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decisi
     return d->rules.verdict == before ? 0 : record_verdict(g, call, d, err);
 }
 
+/* Obligations are compared as JSON, the form that has every one of them: a new one cannot be left
+ * out here. */
 bool gate_agrees(struct gate *g, const struct gate_call *call, const struct gate_decision *d)
 {
     struct gate_decision now = {0};

@@ -119,6 +119,8 @@ static void schedule_expiry(struct keys *k)
     loop_timer_start(&k->expiry, (uint64_t)(ms < LOOK_AGAIN_MS ? ms : LOOK_AGAIN_MS));
 }
 
+/* Keys leave the list only when another one is added (make_room), never from inside tell_ended():
+ * the loop may go on from the same entry. */
 static void on_expiry(void *data)
 {
     struct keys *k = data;
@@ -327,7 +329,8 @@ static void write_again(struct keys *k, struct key_entry *e)
     record_change(k, e, false, NULL, NULL);
 }
 
-/* Makes room by dropping the oldest row of a key that has ended. */
+/* Makes room by dropping the oldest row of a key that has ended. What such a key made keeps its
+ * owner: an id is never given to a second key. */
 static int make_room(struct keys *k, struct error *err)
 {
     if (map_count(k->by_id) < k->options.config.max)

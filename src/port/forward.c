@@ -72,6 +72,8 @@ static void on_abort(struct http_request *http, void *data)
 
 /* --- from the server */
 
+/* Two owners follow each other: the request frees f when its client leaves (on_abort), and from the
+ * handshake on the WebSocket does (on_ws_close). */
 static void on_connected(void *data)
 {
     static const struct ws_handlers handlers = {on_message, on_ws_drain, on_ws_close};

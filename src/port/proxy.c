@@ -66,6 +66,8 @@ static void on_timer_closed(void *data)
     free(c);
 }
 
+/* Comes from inside of the stream's own events as well. The memory goes when libuv is done with the
+ * timer, so callers may still look at `ended`, and at nothing else. */
 static void call_end(struct port_call *c)
 {
     if (c->ended)
@@ -75,7 +77,8 @@ static void call_end(struct port_call *c)
     loop_timer_close(&c->timer, on_timer_closed, c);
 }
 
-/* Its answer is whole, or the client got an error that says why there is none. */
+/* Its answer is whole, or the client got an error that says why there is none. The request must not
+ * lead back to the call, which is freed sooner than the connection. */
 static struct http_request *call_take_http(struct port_call *c)
 {
     struct http_request *http = steal_ptr(c->http);

@@ -209,6 +209,7 @@ static void change_end(struct change *c, const struct error *err)
     free(c);
 }
 
+/* The token is looked for by its id: it may have been revoked while its row was written. */
 static void on_saved(void *data, const struct error *err)
 {
     struct change *c = data;
@@ -259,6 +260,8 @@ static void delete_row(struct traffic_tokens *t, const char *id, traffic_done_fn
         on_done(data, NULL);
 }
 
+/* Its secrets are worth nothing before the connections by them are ended, and both before the row
+ * goes: a client that comes back at once is refused. */
 static void entry_drop(struct traffic_tokens *t, struct entry *e, traffic_done_fn on_done,
                        void *data)
 {
@@ -548,6 +551,7 @@ const struct traffic_token *traffic_link_use(struct traffic_tokens *t, const cha
     struct secret *s = find_secret(t, secret, SECRET_LINK);
     if (!s || s->port != port || strcmp(s->entry->token.sandbox, sandbox) != 0)
         return NULL;
+    /* The link goes in the same row in which the cookie comes, so that no kill leaves both. */
     struct entry *e = s->entry;
     for (size_t i = 0; i < e->n_secrets; i++)
         if (e->secrets[i] == s) {

@@ -5,6 +5,8 @@
 
 #define STDIN_CHUNK (FRAME_PAYLOAD_MAX - 64)
 
+/* Each watcher stays in the list while it is called. That is why the contract in exec.h forbids it
+ * to end a watch from there: the next one would be looked for in freed memory. */
 void exec_tell_drained(struct exec *e)
 {
     list_for_each(w, &e->drains, struct exec_drain, node)
@@ -51,6 +53,8 @@ void exec_on_stdin_ack(void *data, uint32_t stream, const struct msg_stdin_ack *
         return;
     if (!e->stdin_open)
         return; /* about bytes that were under way when the command stopped reading */
+    /* The queue is consumed by the difference to its base, so that an offset which was never sent
+     * would reach beyond what is queued. */
     if (m->offset < e->stdin_acked || m->offset > e->stdin_sent) {
         sandbox_break(sb, "the runner acknowledged input it was not sent");
         return;

@@ -64,6 +64,8 @@ int exec_on_output(void *data, uint32_t stream, const struct msg_output *m)
     /* A runner is not trusted: one that ignores the window could fill our memory. */
     if (m->offset + m->len - e->acked[output_index(m->which)] > PROTO_WINDOW)
         return -EPROTO;
+    /* A sink may end the exec, or its sandbox, from inside. So everything is counted before it is
+     * called, and nothing of either is looked at afterwards. */
     if (e->has_sink) {
         e->received[output_index(m->which)] += m->len;
         sb->manager->counts.output_bytes_total += m->len;

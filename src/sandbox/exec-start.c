@@ -205,6 +205,7 @@ struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct
         exec_unref(e);
         return NULL;
     }
+    /* From here on the runner may answer, and the answer is looked for in these tables. */
     exec_enter_tables(e);
     retirement_postpone(m);
     m->counts.execs_total++;
@@ -229,6 +230,8 @@ struct exec_start_wait {
     struct loop_timer timer;
 };
 
+/* The exec forgets the wait before the callback comes, because the callback may end the exec, which
+ * would settle the same wait a second time. The reference goes last: it may be the only one. */
 static void start_wait_end(struct exec_start_wait *w, const struct error *err)
 {
     w->exec->start_wait = NULL;

@@ -105,7 +105,8 @@ void exec_enter_tables(struct exec *e)
     sandbox_hold(sb);
 }
 
-/* Takes a finished exec out of its sandbox's tables; once is enough. */
+/* Takes a finished exec out of its sandbox's tables; once is enough. The reference of the tables
+ * goes last, after the row: callers that still read the exec have references of their own. */
 void exec_forget(struct exec *e)
 {
     struct sandbox *sb = e->sandbox;

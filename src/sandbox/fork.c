@@ -51,6 +51,7 @@ static void fork_finish(struct fork_call *c)
     free(c);
 }
 
+/* The call is freed with the last of them, and this waiter with it. */
 static void on_copy_ready(struct sandbox_waiter *w, struct sandbox *sb, const struct error *err)
 {
     struct fork_copy *copy = container_of(w, struct fork_copy, waiter);

@@ -345,7 +345,9 @@ int gateway_report_open(struct sandbox *sb, uint32_t stream, const struct exec *
     return 0;
 }
 
-/* The gateway reports before it answers: what ended together with the sandbox is still recorded. */
+/* The gateway reports before it answers: what ended together with the sandbox is still recorded. A
+ * report has no reference to its sandbox, so every way in which a sandbox ends comes through here
+ * before its memory can go. */
 void gateway_reports_free(struct sandbox *sb)
 {
     while (!list_empty(&sb->gateway_reports)) {

@@ -53,6 +53,9 @@ static void on_handle_closed(uv_handle_t *h)
     free(s);
 }
 
+/* Comes from the gateway, from the runner and from the end of the sandbox, in any order: the first
+ * one takes it out of the map, and the memory goes when libuv is done with the handle. The sandbox
+ * is not looked at after that, so a stream needs no reference to it. */
 static void stream_end(struct gateway_stream *s, bool tell_runner)
 {
     if (s->ended)

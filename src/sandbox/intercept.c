@@ -210,6 +210,8 @@ static void on_timer_closed(void *data)
         free(l);
 }
 
+/* An answer of the warden's may be under way and cannot be called off: the link outlives its
+ * sandbox then, without a pointer to it, until that answer has come and the timer is closed. */
 void interceptor_free(struct sandbox *sb)
 {
     struct interceptor_link *l = steal_ptr(sb->interceptor);

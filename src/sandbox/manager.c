@@ -193,7 +193,8 @@ void manager_close(struct manager *m, void (*on_closed)(void *data), void *data)
         on_all_gone(c);
         return;
     }
-    /* A deletion that ends at once takes itself, and nothing else, out of the list. */
+    /* A deletion that ends at once takes itself, and nothing else, out of the list: on_all_gone()
+     * comes from the last of them, from inside this loop where none has to be waited for. */
     list_for_each_safe(sb, &m->all, struct sandbox, node)
         sandbox_delete(sb, NULL);
 }

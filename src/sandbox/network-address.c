@@ -153,7 +153,8 @@ static bool changes_rules(const struct address_change *ch)
            !lists_are_equal(s->denied_hosts, ch->rules.denied);
 }
 
-/* Takes ch. */
+/* Takes ch. The runtime has one change at a time (addresses_changing): a second one under way could
+ * be put into force before the first, and the row would say the other. */
 static int address_change_send(struct address_change *ch, struct error *err)
 {
     struct sandbox *sb = ch->sandbox;

@@ -30,6 +30,7 @@ static void set_error(struct error *err, const struct sandbox *sb, int result)
         error_set(err, ERROR_INTERNAL, -result, "freeze sandbox %s", sb->id);
 }
 
+/* The flags go before the callback, which may ask for the opposite at once. */
 static void pause_finish(struct pause_call *call, const struct error *err)
 {
     struct sandbox *sb = call->sb;
@@ -69,6 +70,7 @@ static void on_frozen(void *data, int result)
     pause_finish(call, result < 0 ? &err : NULL);
 }
 
+/* The sandbox may have ended while its wish was being written. */
 static void pause_freeze(struct pause_call *call)
 {
     struct sandbox *sb = call->sb;

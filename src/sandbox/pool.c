@@ -115,6 +115,7 @@ void pool_on_ready(struct pool *p, struct sandbox *sb)
     pool_schedule(p, POOL_REFILL_MS);
 }
 
+/* One that never was in the list ended while it was made. */
 void pool_on_end(struct pool *p, struct sandbox *sb)
 {
     if (list_empty(&sb->pool_node)) {

@@ -70,6 +70,8 @@ static void stream_tell_runner(struct port_stream *s)
     runner_flush(r);
 }
 
+/* It is out of the tables before its owner hears of it: the owner may open another one, or delete
+ * the sandbox, and must not meet this one again. */
 static void stream_fail(struct port_stream *s, const struct error *err)
 {
     const struct port_stream_events *events = s->events;

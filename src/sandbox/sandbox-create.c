@@ -202,7 +202,9 @@ int manager_adopt_member(struct manager *m, const char *runtime_id)
     return 1;
 }
 
-/* A pooled sandbox becomes a caller's: a name, an owner and an environment of its own. */
+/* A pooled sandbox becomes a caller's: a name, an owner and an environment of its own. It leaves
+ * the tables under its old name and owner first, and sandbox_make() enters it again under the new
+ * ones: counts and lookups never see a mixture. */
 static void give_away(struct sandbox *sb, const struct spec *spec, const struct sandbox_maker *by,
                       const char *id)
 {
@@ -280,7 +282,9 @@ static void sandbox_send_claim(struct sandbox *sb)
 }
 
 /* What the runtime has of a member, which has run nothing, becomes that of a sandbox which lacks
- * it; the rest of the member goes. */
+ * it; the rest of the member goes. Instance and connection are taken out of the member before it is
+ * deleted, because a deletion would stop the one and close the other; the two references that the
+ * runtime had to the member are given up by hand, because its events come to sb from now on. */
 static void sandbox_take_member(struct sandbox *sb, struct sandbox *member)
 {
     sb->instance = steal_ptr(member->instance);

@@ -78,6 +78,9 @@ static void crash_when_settled(struct sandbox *sb)
     char why[160];
     if (sb->instance || !sb->runner_ended)
         return;
+    /* Callers of this function hold a reference: the last lines call waiters of execs and of ports,
+     * which may delete the sandbox. So the state, the events and the row, which they may look at,
+     * come before them. */
     runner_close(steal_ptr(sb->runner));
     if (sb->state != SANDBOX_CRASHED && !error_is_set(&sb->failure))
         sandbox_set_failure(sb, "its runner ended");
@@ -128,7 +131,9 @@ void sandbox_break(struct sandbox *sb, const char *why)
     sandbox_unref(sb);
 }
 
-/* All there was of a lost connection was read: nothing more comes by another one. */
+/* All there was of a lost connection was read: nothing more comes by another one. The runtime gives
+ * up its reference with this event, so that unref is the last thing that is done with the sandbox.
+ */
 static void on_runtime_exited(void *data, const struct runtime_end *end)
 {
     struct sandbox *sb = data;
@@ -149,6 +154,7 @@ static void on_runtime_exited(void *data, const struct runtime_end *end)
     sandbox_unref(sb);
 }
 
+/* The reference of the tables, which it has left. */
 static void say_gone(struct sandbox *sb, const struct error *err)
 {
     sandbox_wake(&sb->waiters_gone, sb, err);
@@ -246,6 +252,8 @@ void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
 
 /* --- the start of a sandbox */
 
+/* The runtime has failed and sends no further event, so that its reference goes here; that of the
+ * tables goes with sandbox_gone(). */
 static void on_failure_buried(void *data, const struct error *err)
 {
     struct sandbox *sb = data;
@@ -389,6 +397,7 @@ static void on_runtime_started(void *data, int runner_fd, const struct effective
         sandbox_start_failed(sb, err);
         return;
     }
+    /* It was deleted while the runtime was at it: the stop is under way, and on_exited follows. */
     if (sb->state != SANDBOX_CREATING) {
         fd_close(&runner_fd);
         return;

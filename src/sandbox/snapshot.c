@@ -271,6 +271,9 @@ struct keep_call {
     void *data;
 };
 
+/* The callback comes while the sandbox is still held, so that a fork can begin its second half
+ * before the first one lets go. A snapshot that failed is discarded after it: the callback gets
+ * none. */
 static void keep_finish(struct keep_call *call, const struct error *err)
 {
     call->cb(call->data, err ? NULL : call->k, err);

@@ -262,6 +262,8 @@ static void on_put(void *data, const struct error *err)
     change_end(c, err);
 }
 
+/* The change carries the key of the row and not the entry, which may be gone when the row is
+ * written. */
 static void put_row(struct secrets *s, struct entry *e, bool added, store_done_fn on_durable,
                     void *data)
 {

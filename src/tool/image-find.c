@@ -144,6 +144,7 @@ int image_find_start(struct image_find *f, struct images *images, struct gate *g
     return r < 0 ? r : 1;
 }
 
+/* No callback comes afterwards: f is a part of what is being freed. */
 void image_find_cancel(struct image_find *f)
 {
     if (f->looking) /* it may have been fetched all the same */

@@ -554,6 +554,8 @@ static struct widening *widening_new(const struct widening_request *req, network
     return w;
 }
 
+/* The change may end, and be freed, before this call returns: the weak reference tells whether
+ * there is one to give to the caller. */
 struct widening *network_change_start(const struct widening_request *req, network_change_fn fn,
                                       void *data)
 {
@@ -568,6 +570,10 @@ struct widening *network_change_start(const struct widening_request *req, networ
     return weak_unref(here);
 }
 
+/* A change that watches an approval has nothing under way, and is freed. One that waits for a
+ * record or a row cannot be: the callback that comes finds that there is no caller any more, and
+ * ends it.
+ */
 void network_change_abandon(struct widening *w)
 {
     w->fn = NULL;

@@ -32,7 +32,8 @@ static int refuse_grant(struct run *run, struct error *err)
     return gate_refuse(run->gate, &run->call, &run->decision, "approval", err->message, &ignored);
 }
 
-/* An answer is there: NULL when there is no run to go on with, or no reason to. */
+/* An answer is there: NULL when there is no run to go on with, or no reason to. The run may have
+ * been abandoned since it asked, and its memory is gone then: only the weak reference tells. */
 static struct run *take_answer(void *data, const struct error *err)
 {
     struct run *run = weak_unref(data);
@@ -103,6 +104,8 @@ static void on_used(void *data, struct approval *a, const struct error *err)
     run_go_on(run, RUN_BOX);
 }
 
+/* A run that is abandoned while the use is being written has used the grant up: it was on its way
+ * to the record, and taking it back could make it usable twice. */
 static int use_grant(struct run *run, const char *id, const json_t *subject,
                      const struct approval_need *need, struct error *err)
 {

@@ -126,6 +126,8 @@ void run_scope_enter(struct run *run, struct sandbox *scope_of)
     free(paths);
 }
 
+/* The count is the sandbox's, which is gone from the tables perhaps, but not from memory: the run
+ * has a reference to it. */
 void run_scope_end(struct run *run)
 {
     if (!run->scope_of)

@@ -122,7 +122,8 @@ static void on_exec_ended(struct exec_waiter *w, struct exec *e)
     run_resume(container_of(w, struct run, ended), NULL);
 }
 
-/* It ends in a later turn of the loop. */
+/* It ends in a later turn of the loop, so that a phase has returned before run_resume() comes for
+ * it. */
 bool run_wait_exec(struct run *run, const struct exec_spec *spec, struct error *err)
 {
     struct exec *e = exec_start(run->sandbox, spec, err);
@@ -243,6 +244,8 @@ static void run_free(struct run *run)
     free(run);
 }
 
+/* The record of the end comes before the caller's answer, which may be the last thing that this
+ * process does for the call. */
 static void run_end(struct run *run, struct exec *e, const struct error *err)
 {
     if (err)

@@ -203,6 +203,9 @@ static void on_run_done(void *data, struct run *run, struct exec *e, const struc
 
 /* --- running */
 
+/* By the caller's own key and never by its scope: a caller that sees all sandboxes must not write
+ * into the files of another key. A crashed one makes room for a fresh one; one whose end takes a
+ * while is returned as it is, and the call fails with its state. */
 struct sandbox *skill_sandbox(const struct skill_options *o, const struct identity *who, bool make,
                               struct error *err)
 {

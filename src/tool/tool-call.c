@@ -448,6 +448,8 @@ bool tool_call_is_waiting(const struct tool_call *call)
     return run_is_waiting(call->run);
 }
 
+/* A call in a lasting sandbox that is not waiting for a person goes on without its caller:
+ * on_run_done() finds on_done gone, and frees it. */
 void tool_call_abandon(struct tool_call *call)
 {
     if (!call)
