@@ -310,6 +310,11 @@ static int parse_file(const json_t *item, struct run_file *f, struct error *err)
     if (!path || !*path || (!content && !encoded))
         return error_field(err, !path || !*path ? "path" : "content",
                            "a file needs 'path' and 'content' or 'content_base64'");
+    /* Before the file that stands before it in the list is written. */
+    if (path_check_length(path) < 0)
+        return error_field(err, "path", "the path of a file or a name in it is too long");
+    if (!path_names_entry(path))
+        return error_field(err, "path", "'%.200s' names no file", path);
     f->path = xstrdup(path);
     f->mode = (unsigned)mode;
     if (encoded) {

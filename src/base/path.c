@@ -48,6 +48,26 @@ int path_normalize(const char *path, char *out, size_t size)
     return 0;
 }
 
+int path_check_length(const char *path)
+{
+    if (strlen(path) >= PATH_MAX)
+        return -ENAMETOOLONG;
+    for (const char *p = path; *p; p += *p == '/') {
+        size_t part = strcspn(p, "/");
+        if (part > NAME_MAX)
+            return -ENAMETOOLONG;
+        p += part;
+    }
+    return 0;
+}
+
+bool path_names_entry(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    return *name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
 const char *path_below(const char *dir, const char *path)
 {
     size_t n = strlen(dir);

@@ -110,7 +110,6 @@ int builtin_fs_edit(int argc, char **argv)
     if (!input || parse_edit(input, &e, &err) < 0)
         return builtin_failure_code("invalid_request", "%s", err.message);
     const char *path = argv[1];
-    char real[PATH_MAX];
     struct stat st;
     size_t line;
     _cleanup_strbuf_ struct strbuf before = STRBUF_INIT(EDIT_MAX), after = STRBUF_INIT(EDIT_MAX);
@@ -123,7 +122,7 @@ int builtin_fs_edit(int argc, char **argv)
     r = replace_all(&before, &e, &after);
     if (r < 0)
         return builtin_failure(-r, "%s", path);
-    r = replace_file(replace_target(path, real), st.st_mode & 07777, fill_from_buffer, &after);
+    r = replace_file(path, st.st_mode & 07777, fill_from_buffer, &after);
     if (r < 0)
         return builtin_failure(-r, "%s", path);
     _cleanup_json_ json_t *o = json_pack("{s:I, s:I, s:I}", "replacements", (json_int_t)n, "line",

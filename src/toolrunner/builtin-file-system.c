@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
+#include "toolrunner/replace-file.h"
 #include "toolrunner/tool.h"
 #include "toolrunner/tree.h"
 
@@ -120,6 +121,18 @@ static json_t *action_read(struct request *q, struct tool_failure *f)
     return result;
 }
 
+static int fill_from_text(int fd, void *arg)
+{
+    return fd_write_all(fd, arg, strlen(arg));
+}
+
+/* A device, a fifo or the like stays what it is. */
+static int write_special(const char *path, const char *text, size_t len)
+{
+    _cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    return fd < 0 ? -errno : fd_write_all(fd, text, len);
+}
+
 static json_t *action_write(struct request *q, struct tool_failure *f)
 {
     size_t len = strlen(q->content);
@@ -128,15 +141,17 @@ static json_t *action_write(struct request *q, struct tool_failure *f)
         len = FILE_SIZE_MAX + 1;
     if (len > FILE_SIZE_MAX)
         return fail_with(f, "file too large: the limit is 10 MiB");
-    int r = tree_make_parents(q->real, 0755);
-    if (r < 0)
-        return fail_errno(f, "write", q->path, -r);
-    int how = q->append ? O_APPEND : O_TRUNC;
-    _cleanup_close_ int fd =
-        open(q->real, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | how, 0644);
-    if (fd < 0)
+    bool exists = stat(q->real, &st) == 0;
+    if (exists && S_ISDIR(st.st_mode))
+        return fail_errno(f, "write", q->path, EISDIR);
+    if (exists && access(q->real, W_OK) < 0) /* which a replacement would not mind */
         return fail_errno(f, "write", q->path, errno);
-    r = fd_write_all(fd, q->content, len);
+    int r;
+    if (exists && !S_ISREG(st.st_mode))
+        r = write_special(q->real, q->content, len);
+    else
+        r = (q->append ? append_file : replace_file)(q->real, exists ? st.st_mode & 07777 : 0644,
+                                                     fill_from_text, (void *)q->content);
     if (r < 0)
         return fail_errno(f, "write", q->path, -r);
     char message[64];

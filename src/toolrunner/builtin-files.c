@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/digits.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/strbuf.h"
 #include "toolrunner/builtin-io.h"
 #include "toolrunner/builtin.h"
@@ -159,13 +160,6 @@ int builtin_fs_read(int argc, char **argv)
     return r < 0 ? builtin_failure(-r, "%s", argv[1]) : 0;
 }
 
-static int append_stdin(const char *path, mode_t mode)
-{
-    _cleanup_close_ int fd =
-        open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_APPEND, mode);
-    return fd < 0 ? -errno : copy_bytes(0, fd, UINT64_MAX, NULL);
-}
-
 static int fill_from_stdin(int fd, void *arg)
 {
     (void)arg;
@@ -174,27 +168,21 @@ static int fill_from_stdin(int fd, void *arg)
 
 int builtin_fs_write(int argc, char **argv)
 {
-    char real[PATH_MAX], *end;
-    struct stat st;
+    char *end;
     if (argc != 4 || (strcmp(argv[3], "append") && strcmp(argv[3], "truncate")))
         return usage_failure("fs-write PATH MODE append|truncate");
     unsigned long mode = strtoul(argv[2], &end, 8);
     if (end == argv[2] || *end || mode > 07777)
         return usage_failure("fs-write PATH MODE append|truncate");
-    if (!tree_names_entry(argv[1])) /* before its directories are made */
+    if (!path_names_entry(argv[1]))
         return builtin_failure_code("invalid_request", "'%.200s' names no file", argv[1]);
-    int r = tree_make_parents(argv[1], 0755);
+    int r = path_check_length(argv[1]);
     if (r < 0)
         return builtin_failure(-r, "%s", argv[1]);
-    const char *path = replace_target(argv[1], real);
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return builtin_failure(EISDIR, "%s", argv[1]);
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+    r = (argv[3][0] == 'a' ? append_file : replace_file)(argv[1], (mode_t)mode, fill_from_stdin,
+                                                         NULL);
+    if (r == -EINVAL)
         return builtin_failure_code("invalid_request", "%s: not a regular file", argv[1]);
-    if (argv[3][0] == 'a')
-        r = append_stdin(path, (mode_t)mode);
-    else
-        r = replace_file(path, (mode_t)mode, fill_from_stdin, NULL);
     return r < 0 ? builtin_failure(-r, "%s", argv[1]) : 0;
 }
 
@@ -304,14 +292,17 @@ int builtin_fs_stat(int argc, char **argv)
 int builtin_fs_mkdir(int argc, char **argv)
 {
     struct stat st;
+    _cleanup_made_ struct tree_made made = {0};
     bool parents = argc == 3 && !strcmp(argv[2], "parents");
     if (argc != 2 && !parents)
         return usage_failure("fs-mkdir PATH [parents]");
-    int r = parents ? tree_make_parents(argv[1], 0755) : 0;
+    int r = parents ? tree_make_parents(argv[1], 0755, &made) : 0;
     if (r >= 0 && mkdir(argv[1], 0755) < 0)
         r = -errno;
     if (r == -EEXIST && parents && stat(argv[1], &st) == 0 && S_ISDIR(st.st_mode))
         r = 0;
+    if (r < 0)
+        tree_unmake(&made);
     return r < 0 ? builtin_failure(-r, "%s", argv[1]) : 0;
 }
 
@@ -335,10 +326,21 @@ int builtin_fs_remove(int argc, char **argv)
     return r < 0 ? builtin_failure(-r, "%s", argv[1]) : 0;
 }
 
+/* Whether the directory that path is in lets its name go. */
+static int check_removable(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    _cleanup_free_ char *dir = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+    return faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) < 0 ? -errno : 0;
+}
+
 /* A rename that cannot be one, because the places are on different mounts. */
 static int move_by_copy(const char *from, const char *to)
 {
     struct stat st;
+    int r = check_removable(from); /* before there is a copy of it */
+    if (r < 0)
+        return r;
     _cleanup_close_ int source = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (source < 0 || fstat(source, &st) < 0)
         return -errno;
@@ -348,7 +350,7 @@ static int move_by_copy(const char *from, const char *to)
     _cleanup_close_ int target = mkostemp(temp, O_CLOEXEC);
     if (target < 0)
         return -errno;
-    int r = copy_bytes(source, target, UINT64_MAX, NULL);
+    r = copy_bytes(source, target, UINT64_MAX, NULL);
     if (r >= 0 && (fchmod(target, st.st_mode & 0777) < 0 || rename(temp, to) < 0))
         r = -errno;
     if (r < 0) {

@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "toolrunner/builtin-io.h"
 #include "toolrunner/builtin.h"
 
@@ -29,6 +30,7 @@ struct place {
     char name[NAME_MAX + 1]; /* "." for the root itself */
     size_t max_bytes;
     char **extensions;
+    size_t made_from; /* bytes of path up to the first directory that was made for it; 0: none */
 };
 
 /* --- finding it */
@@ -38,39 +40,82 @@ static bool is_plain(const char *name)
     return *name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* One step down; with make, a directory that is not there is made. */
-static int enter_place(int dir, const char *name, bool make)
+/* One step down. */
+static int enter_place(int dir, const char *name)
 {
-    if (make)
-        return fd_enter_dir_at(dir, name, 0755);
     int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
-/* Opens the directory of the last name; 0 or -errno. */
-static int find_place(struct place *p, const char *root, const char *path, bool make)
+/* Whether a path can be walked, and which name is its last. Nothing is opened for it, so that a
+ * path with a fault at its end is refused before its first directory is made. */
+static int check_names(struct place *p, const char *path)
 {
     _cleanup_free_ char *copy = xstrdup(path);
     p->path = path;
+    strcpy(p->name, ".");
+    if (path_check_length(path) < 0)
+        return -ENAMETOOLONG;
+    for (char *rest = copy, *name; (name = strsep(&rest, "/"));) {
+        if (strcmp(name, "..") == 0)
+            return -EINVAL;
+        if (is_plain(name))
+            strcpy(p->name, name);
+    }
+    return 0;
+}
+
+/* Goes to the directory that name is to be in. The one that p->name names is made where it is not
+ * there and end, the bytes of the path up to its name's end, is not 0. */
+static int step_down(struct place *p, size_t end)
+{
+    int next = enter_place(p->dir, p->name);
+    if (next == -ENOENT && end) {
+        if (mkdirat(p->dir, p->name, 0755) == 0 && !p->made_from)
+            p->made_from = end;
+        next = enter_place(p->dir, p->name);
+    }
+    if (next < 0)
+        return next;
+    close(p->dir);
+    p->dir = next;
+    return 0;
+}
+
+/* Opens the directory of the last name of a path that check_names() has seen; 0 or -errno. */
+static int find_place(struct place *p, const char *root, const char *path, bool make)
+{
+    _cleanup_free_ char *copy = xstrdup(path);
+    size_t end = 0;
     strcpy(p->name, ".");
     p->dir = open(root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (p->dir < 0)
         return -errno;
     for (char *rest = copy, *name; (name = strsep(&rest, "/"));) {
-        if (!*name || strcmp(name, ".") == 0)
+        if (!is_plain(name))
             continue;
-        if (!is_plain(name) || strlen(name) > NAME_MAX)
-            return -EINVAL;
-        if (strcmp(p->name, ".") != 0) {
-            int next = enter_place(p->dir, p->name, make);
-            if (next < 0)
-                return next;
-            close(p->dir);
-            p->dir = next;
-        }
+        int r = is_plain(p->name) ? step_down(p, make ? end : 0) : 0;
+        if (r < 0)
+            return r;
         strcpy(p->name, name);
+        end = (size_t)(name - copy) + strlen(name);
     }
     return 0;
+}
+
+/* Takes away the directories that were made for p, the last first; one that something was put into
+ * meanwhile stays. Each is found again from the root, without links. */
+static void unmake_place(const struct place *p, const char *root)
+{
+    for (size_t end = strlen(p->path); p->made_from && end >= p->made_from; end--) {
+        if (p->path[end] && p->path[end] != '/')
+            continue;
+        struct place made = {.dir = -1};
+        _cleanup_free_ char *path = xstrndup(p->path, end);
+        if (find_place(&made, root, path, false) >= 0)
+            unlinkat(made.dir, made.name, AT_REMOVEDIR);
+        fd_close(&made.dir);
+    }
 }
 
 static bool extension_ok(const struct place *p)
@@ -137,8 +182,6 @@ static int do_read(const struct place *p)
 {
     struct stat st;
     size_t len;
-    if (check_file(p))
-        return 1;
     _cleanup_close_ int fd =
         openat(p->dir, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
@@ -175,8 +218,6 @@ static int replace_file(const struct place *p, const char *data, size_t len)
 static int do_write(const struct place *p)
 {
     size_t len;
-    if (check_file(p))
-        return 1;
     _cleanup_free_ char *data = read_whole(p, 0, &len);
     if (!data)
         return 1;
@@ -209,7 +250,7 @@ static int do_create_dir(const struct place *p)
     int errnum = errno;
     if (!made && is_plain(p->name) && errnum != EEXIST)
         return place_fail(p, errnum);
-    int fd = enter_place(p->dir, p->name, false);
+    int fd = enter_place(p->dir, p->name);
     if (fd < 0)
         return place_fail(p, -fd);
     close(fd);
@@ -259,7 +300,7 @@ static int do_list(const struct place *p)
 {
     struct stat st;
     size_t n = 0;
-    _cleanup_close_ int fd = enter_place(p->dir, p->name, false);
+    _cleanup_close_ int fd = enter_place(p->dir, p->name);
     if (fd < 0)
         return place_fail(p, -fd);
     _cleanup_strv_ char **names = read_names(fcntl(fd, F_DUPFD_CLOEXEC, 0), &n);
@@ -277,12 +318,29 @@ static int do_list(const struct place *p)
 static const struct operation {
     const char *name;
     int (*run)(const struct place *p);
+    int (*check)(const struct place *p); /* before a directory is made; or NULL */
     bool makes_parents;
-} operations[] = {{"read", do_read, false},
-                  {"list", do_list, false},
-                  {"write", do_write, true},
-                  {"delete", do_delete, false},
-                  {"create_dir", do_create_dir, true}};
+} operations[] = {{"read", do_read, check_file, false},
+                  {"list", do_list, NULL, false},
+                  {"write", do_write, check_file, true},
+                  {"delete", do_delete, NULL, false},
+                  {"create_dir", do_create_dir, NULL, true}};
+
+static int run_operation(const struct operation *o, struct place *p, const char *root,
+                         const char *path)
+{
+    int r = check_names(p, path);
+    if (r < 0)
+        return place_fail(p, -r);
+    if (o->check && o->check(p))
+        return 1;
+    r = find_place(p, root, path, o->makes_parents);
+    int code = r < 0 ? place_fail(p, -r) : o->run(p);
+    if (code)
+        unmake_place(p, root);
+    fd_close(&p->dir);
+    return code;
+}
 
 int builtin_skill_file(int argc, char **argv)
 {
@@ -294,12 +352,8 @@ int builtin_skill_file(int argc, char **argv)
     p.max_bytes = strtoul(argv[4], &end, 10);
     p.extensions = argv + 5;
     for (size_t i = 0; i < ELEMENTS(operations); i++) {
-        if (strcmp(operations[i].name, argv[1]) != 0)
-            continue;
-        int r = find_place(&p, argv[2], argv[3], operations[i].makes_parents);
-        int code = r < 0 ? place_fail(&p, -r) : operations[i].run(&p);
-        fd_close(&p.dir);
-        return code;
+        if (strcmp(operations[i].name, argv[1]) == 0)
+            return run_operation(&operations[i], &p, argv[2], argv[3]);
     }
     return builtin_failure_code("invalid_request", "there is no operation '%s'", argv[1]);
 }

@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/strbuf.h"
 
 #define NAMES_MAX      (1u << 20) /* of one directory */
@@ -215,20 +216,12 @@ static int check_removable(int parent_fd, const char *name, const char *path)
     return e < 0 ? e : tree_walk(path, true, SIZE_MAX, check_entry, &r);
 }
 
-bool tree_names_entry(const char *path)
-{
-    size_t len = strlen(path);
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-    return len && *name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
-}
-
 int tree_remove(const char *path)
 {
     _cleanup_free_ char *bare = xstrdup(path);
     for (size_t n = strlen(bare); n > 1 && bare[n - 1] == '/'; n--)
         bare[n - 1] = 0;
-    if (!tree_names_entry(bare))
+    if (!path_names_entry(bare))
         return -EINVAL;
     char *slash = strrchr(bare, '/');
     const char *name = slash ? slash + 1 : bare;
@@ -242,15 +235,40 @@ int tree_remove(const char *path)
     return remove_at(fd, name, 0);
 }
 
-int tree_make_parents(const char *path, mode_t mode)
+void tree_made_done(struct tree_made *made)
+{
+    for (size_t i = 0; i < made->n; i++)
+        free(made->paths[i]);
+    free(made->paths);
+    *made = (struct tree_made){0};
+}
+
+void tree_unmake(struct tree_made *made)
+{
+    for (size_t i = made->n; i > 0; i--)
+        rmdir(made->paths[i - 1]);
+    tree_made_done(made);
+}
+
+static void made_note(struct tree_made *made, const char *path)
+{
+    made->paths = xrealloc(made->paths, (made->n + 1) * sizeof(*made->paths));
+    made->paths[made->n++] = xstrdup(path);
+}
+
+int tree_make_parents(const char *path, mode_t mode, struct tree_made *made)
 {
     _cleanup_free_ char *copy = xstrdup(path);
-    for (char *p = copy + 1; *copy && (p = strchr(p, '/')); p++) {
+    int r = path_check_length(path);
+    for (char *p = copy + 1; r >= 0 && *copy && (p = strchr(p, '/')); p++) {
         *p = 0;
-        if (mkdir(copy, mode) < 0 && errno != EEXIST && errno != EISDIR && errno != EROFS &&
-            errno != EACCES)
-            return -errno;
+        if (mkdir(copy, mode) == 0)
+            made_note(made, copy);
+        else if (errno != EEXIST && errno != EISDIR && errno != EROFS && errno != EACCES)
+            r = -errno;
         *p = '/';
     }
-    return 0;
+    if (r < 0)
+        tree_unmake(made);
+    return r;
 }

@@ -27,7 +27,18 @@ int tree_walk(const char *path, bool recursive, size_t max,
  * keep
  * (-EACCES, -EPERM). */
 int tree_remove(const char *path);
-/* Whether the last part of path is a name, so that something can be made or removed there. */
-bool tree_names_entry(const char *path);
-/* Makes the directories that path's last part is to be in. 0 or -errno. */
-int tree_make_parents(const char *path, mode_t mode);
+
+/* Directories that a call has made so far. A call that is refused takes them away again. */
+struct tree_made {
+    char **paths;
+    size_t n;
+};
+#define _cleanup_made_ __attribute__((cleanup(tree_made_done)))
+
+/* Makes the directories that path's last part is to be in, and notes them in made. 0, or -errno
+ * with nothing made. */
+int tree_make_parents(const char *path, mode_t mode, struct tree_made *made);
+/* Removes what was noted, the last first. A directory that something was put into meanwhile stays.
+ */
+void tree_unmake(struct tree_made *made);
+void tree_made_done(struct tree_made *made);

@@ -274,7 +274,8 @@ static void make(const char *path, const char *content)
 {
     char full[512];
     snprintf(full, sizeof(full), "%s/%s", root, path);
-    tree_make_parents(full, 0755);
+    _cleanup_made_ struct tree_made made = {0};
+    tree_make_parents(full, 0755, &made);
     _cleanup_close_ int fd = open(full, O_CREAT | O_WRONLY | O_TRUNC, 0640);
     fd_write_all(fd, content, strlen(content));
 }
