@@ -220,8 +220,6 @@ static int parse_order(const struct api_request *req, struct reader *r, struct e
 {
     const char *order = http_request_query(req->http, "order");
     r->follow = api_query_switch(req, "follow");
-    if (order && strcmp(order, "newest") != 0 && strcmp(order, "oldest") != 0)
-        return error_field(err, "order", "'order' is oldest or newest");
     r->filter.newest_first = order && strcmp(order, "newest") == 0;
     if (r->filter.newest_first && r->follow)
         return error_field(err, "order",

@@ -10,14 +10,17 @@
 #include "api/action.h"
 #include "api/handlers.h"
 #include "api/request.h"
+#include "audit/kind.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "guard/approval.h"
 #include "proto/policy-members.h"
 #include "tool/skill.h"
 #include "tool/tool.h"
 
 #define IGNORED_MAX 1024 /* of the header */
+#define CHOICES_MAX 512  /* bytes of a list of choices in a message */
 
 /* --- the MAS API */
 
@@ -172,6 +175,22 @@ const struct member body_decision[] = {
     {                                                                                              \
         name, MEMBER_SWITCH, NULL, NULL                                                            \
     }
+#define CHOICE(name, at)                                                                           \
+    {                                                                                              \
+        name, 0, NULL, NULL, at                                                                    \
+    }
+
+static const char *order_at(size_t i)
+{
+    static const char *const orders[] = {"oldest", "newest"};
+    return i < ELEMENTS(orders) ? orders[i] : NULL;
+}
+
+static const char *approval_state_at(size_t i)
+{
+    return i < _APPROVAL_STATE_MAX ? approval_state_name(i) : NULL;
+}
+
 #define PLACE                                                                                      \
     {"since"}, {"stdout_offset"},                                                                  \
     {                                                                                              \
@@ -190,15 +209,16 @@ const struct member query_write[] = {{"path"}, {"mode"}, SWITCH("append"), {0}};
 const struct member query_owner[] = {{"owner"}, {0}};
 const struct member query_image[] = {{"image"}, {0}};
 const struct member query_upload[] = {{"name"}, {"format"}, {0}};
-const struct member query_approvals[] = {{"status"}, {0}};
+const struct member query_approvals[] = {CHOICE("status", approval_state_at), {0}};
 const struct member query_events[] = {{"since"}, {"types"}, SWITCH("follow"), {0}};
 const struct member query_network_log[] = {{"since"}, {"limit"}, SWITCH("follow"), {0}};
 const struct member query_limit[] = {{"limit"}, {0}};
 const struct member query_since[] = {{"since"}, {0}};
-const struct member query_audit[] = {{"since"},        {"until"}, {"limit"},   {"order"},
-                                     SWITCH("follow"), {"from"},  {"to"},      {"kind"},
-                                     {"key"},          {"call"},  {"action"},  {"sandbox"},
-                                     {"exec"},         {"tool"},  {"outcome"}, {0}};
+const struct member query_audit[] = {
+    {"since"},        {"until"}, {"limit"},   CHOICE("order", order_at),
+    SWITCH("follow"), {"from"},  {"to"},      CHOICE("kind", audit_kind_at),
+    {"key"},          {"call"},  {"action"},  {"sandbox"},
+    {"exec"},         {"tool"},  {"outcome"}, {0}};
 
 /* --- checking */
 
@@ -209,6 +229,23 @@ static bool is_switch(const char *value)
         if (strcmp(value, words[i]) == 0)
             return true;
     return false;
+}
+
+/* A condition that can never hold would pass for one that nothing fits. */
+static int check_choice(const struct member *m, const char *value, struct error *err)
+{
+    _cleanup_strbuf_ struct strbuf all = STRBUF_INIT(CHOICES_MAX);
+    for (size_t i = 0; m->choice_at(i); i++) {
+        if (strcmp(m->choice_at(i), value) == 0)
+            return 0;
+        strbuf_printf(&all, "%s%s", i ? ", " : "", m->choice_at(i));
+    }
+    const char *near = members_suggest_choice(m, value);
+    if (near)
+        return error_field(err, m->name, "'%s' cannot be '%.40s'; did you mean '%s'?", m->name,
+                           value, near);
+    return error_field(err, m->name, "'%s' cannot be '%.40s'; it is one of %s", m->name, value,
+                       all.data);
 }
 
 static int check_parameter(const struct api_request *req, size_t at, struct strbuf *ignored,
@@ -231,6 +268,10 @@ static int check_parameter(const struct api_request *req, size_t at, struct strb
     if ((known->flags & MEMBER_SWITCH) && !is_switch(value))
         return error_field(err, name, "the parameter '%s' is true or false, not '%.40s'", name,
                            value);
+    if (!*value && req->route->style == STYLE_NATIVE)
+        return error_field(err, name, "the parameter '%s' has no value", name);
+    if (known->choice_at)
+        return check_choice(known, value, err);
     return 0;
 }
 

@@ -266,6 +266,10 @@ int handle_sandbox_list(struct api_request *req)
 {
     const char *cursor = http_request_query(req->http, "cursor");
     uint64_t limit = LIST_LIMIT_DEFAULT;
+    /* Any other text would be before or behind all of them, and pass for the end of the list. */
+    if (cursor && strncmp(cursor, "sbx-", 4) != 0)
+        return error_field(req->err, "cursor",
+                           "'cursor' is the 'next_cursor' of the page before, not '%.40s'", cursor);
     if (api_query_number(req, "limit", 1, LIST_LIMIT_MAX, &limit, req->err) < 0)
         return -1;
     struct sandbox **found = xcalloc(limit + 1, sizeof(struct sandbox *));

@@ -35,7 +35,7 @@ struct store;
 /* Strings are borrowed; NULL or "" leaves the member out. Bytes that are not UTF-8 become U+FFFD.
  */
 struct audit_record {
-    const char *kind; /* of the table in record.c; another one is refused */
+    const char *kind; /* of the table in kind.h; another one is refused */
     const struct identity *who;
     const char *call_id;   /* audit_call_id(), the same in all records of a call */
     const char *action_id; /* approval, action of the actions API, idempotency key, ... */

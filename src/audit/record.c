@@ -10,38 +10,12 @@
 #include "base/json-format.h"
 #include "identity/identity.h"
 
+#define KIND_ROW(name, flags) {name, flags},
+
 static const struct {
     const char *name;
     int flags;
-} kinds[] = {
-    {"intent", AUDIT_KIND_OPENS},     /* allowed and about to run; rule and revision say why */
-    {"carried", AUDIT_KIND_OPENS},    /* an intent without an end that retention has dropped */
-    {"started", 0},                   /* the runner has confirmed it */
-    {"exited", AUDIT_KIND_ENDS},      /* its end, from wait() */
-    {"done", AUDIT_KIND_ENDS},        /* the end of what is no exec, or never became one */
-    {"interrupted", AUDIT_KIND_ENDS}, /* whether it ran to its end is not known */
-    {"decision", 0},                  /* ask, or what is not followed by an intent */
-    {"refusal", 0},
-    {"approval", 0}, /* a person's answer, or an expiry */
-    {"grant", 0},    /* made, used or void */
-    {"validation", 0},
-    {"file", 0},
-    {"network", 0},
-    {"skill", 0},
-    {"sandbox", 0}, /* made, paused, resumed or removed */
-    {"steer", 0},   /* input, a signal, a size or an end for a command that runs */
-    {"login_failure", 0},
-    {"config_change", 0},
-    {"policy_change", 0},
-    {"key_change", 0},
-    {"secret_change", 0},
-    {"image", 0}, /* fetched, imported or removed */
-    {"start", 0}, /* of a control plane */
-    {"stop", 0},
-    {"damage", 0},    /* bytes found that are no record */
-    {"export", 0},    /* the audit was exported */
-    {"retention", 0}, /* old records were dropped */
-};
+} kinds[] = {AUDIT_KINDS(KIND_ROW)};
 
 int audit_kind_flags(const char *kind)
 {
@@ -49,6 +23,11 @@ int audit_kind_flags(const char *kind)
         if (strcmp(kinds[i].name, kind) == 0)
             return kinds[i].flags;
     return -1;
+}
+
+const char *audit_kind_at(size_t i)
+{
+    return i < ELEMENTS(kinds) ? kinds[i].name : NULL;
 }
 
 /* --- writing */

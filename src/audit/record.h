@@ -12,14 +12,7 @@
 #include <stdint.h>
 
 #include "audit/audit.h"
-
-enum audit_kind_flags {
-    AUDIT_KIND_OPENS = 1, /* a call, to be ended */
-    AUDIT_KIND_ENDS = 2,
-};
-
-/* The flags of a kind, or -1 when there is none of that name. */
-int audit_kind_flags(const char *kind);
+#include "audit/kind.h"
 
 /* Replaces what is in out (of at least AUDIT_RECORD_MAX) by the line, without its newline. Details
  * that do not fit are left out, and their size and digest recorded. -EINVAL: no such kind; -EFBIG.

@@ -52,24 +52,48 @@ const struct member *members_find(const struct member *table, const char *name)
     return find_member(table, name, false);
 }
 
+struct suggestion {
+    const char *written, *best;
+    char meant[NEAREST_NAME_MAX + 2];
+    size_t distance;
+};
+
+static struct suggestion suggestion_begin(const char *written)
+{
+    struct suggestion s = {.written = written, .distance = nearest_patience(written) + 1};
+    fold_name(written, s.meant);
+    return s;
+}
+
+static void suggestion_consider(struct suggestion *s, const char *name)
+{
+    char known[NEAREST_NAME_MAX + 2];
+    fold_name(name, known);
+    size_t d = nearest_distance(s->meant, known);
+    /* "timeout" for "timeout_ms" is no slip of the finger, and clear all the same. */
+    if (strlen(s->meant) >= 4 && strncmp(known, s->meant, strlen(s->meant)) == 0)
+        d = 1;
+    if (d < s->distance) {
+        s->best = name;
+        s->distance = d;
+    }
+}
+
 const char *members_suggest(const struct member *table, const char *written)
 {
-    char meant[NEAREST_NAME_MAX + 2], known[NEAREST_NAME_MAX + 2];
-    const char *best = NULL;
-    size_t best_distance = nearest_patience(written) + 1;
-    fold_name(written, meant);
-    for (; table->name; table++) {
-        fold_name(table->name, known);
-        size_t d = (table->flags & MEMBER_HIDDEN) ? SIZE_MAX : nearest_distance(meant, known);
-        /* "timeout" for "timeout_ms" is no slip of the finger, and clear all the same. */
-        if (d != SIZE_MAX && strlen(meant) >= 4 && strncmp(known, meant, strlen(meant)) == 0)
-            d = 1;
-        if (d < best_distance) {
-            best = table->name;
-            best_distance = d;
-        }
-    }
-    return best;
+    struct suggestion s = suggestion_begin(written);
+    for (; table->name; table++)
+        if (!(table->flags & MEMBER_HIDDEN))
+            suggestion_consider(&s, table->name);
+    return s.best;
+}
+
+const char *members_suggest_choice(const struct member *m, const char *written)
+{
+    struct suggestion s = suggestion_begin(written);
+    for (size_t i = 0; m->choice_at(i); i++)
+        suggestion_consider(&s, m->choice_at(i));
+    return s.best;
 }
 
 static int refuse_member(const struct member *table, const char *path, const char *name,

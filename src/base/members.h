@@ -46,6 +46,8 @@ struct member {
     /* Instead of inner: found by the object that the member is in. May return NULL. What the
      * members inside are is for the owner of that table to check, with members_check_types(). */
     const struct member *(*find_inner)(const json_t *parent);
+    /* Of a parameter of a query: the texts that it can be, by their numbers; NULL ends them. */
+    const char *(*choice_at)(size_t i);
 };
 
 /* The table of an object that has no members. */
@@ -69,5 +71,7 @@ int members_check_types(const json_t *object, const struct member *table, struct
 const struct member *members_find(const struct member *table, const char *name);
 /* Appends to what is ignored, as members_check() does. */
 void members_tell(struct strbuf *ignored, const char *path, const char *name);
+/* The choice of a member that a written text was probably meant to be, or NULL. */
+const char *members_suggest_choice(const struct member *m, const char *written);
 /* The name of a table that a written one was probably meant to be, or NULL. */
 const char *members_suggest(const struct member *table, const char *written);

@@ -200,11 +200,13 @@ static int run_rotate(const struct args *a, struct session *s, struct sbx_error 
 #define OPTION_AUDIT_KEY                                                                           \
     OPTION("key", key, "FILE",                                                                     \
            "The public key of the daemon's audit, as PEM or as 64 hexadecimal digits.")
-#define OPTION_FOLLOW OPTION("f", follow, NULL, "Wait for further records and print them, too.")
+#define OPTION_FOLLOW          OPTION("f", follow, NULL, "Wait for further records and print them, too.")
+#define KIND_WORD(name, flags) " " name
 #define FILTER_DETAILS                                                                             \
     "Records are printed as lines of JSON, the oldest first. Only those are printed that fit all " \
     "filters NAME=VALUE. The names are since and until (numbers of records), limit, from and to "  \
-    "(times, as 2026-01-02T03:04:05Z), kind, key, call, action, sandbox, exec, tool and outcome."
+    "(times, as 2026-01-02T03:04:05Z), kind, key, call, action, sandbox, exec, tool and outcome. " \
+    "The kinds are" AUDIT_KINDS(KIND_WORD) "."
 
 static const struct command audit_commands[] = {
     {.name = "audit verify",

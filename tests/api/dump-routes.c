@@ -35,12 +35,22 @@ static json_t *members_to_json(const struct member *table)
     return o;
 }
 
+/* "switch", "text", or the texts that there are to choose from. */
+static json_t *parameter_to_json(const struct member *m)
+{
+    if (!m->choice_at)
+        return json_string(m->flags & MEMBER_SWITCH ? "switch" : "text");
+    json_t *choices = json_array();
+    for (size_t i = 0; m->choice_at(i); i++)
+        json_array_append_new(choices, json_string(m->choice_at(i)));
+    return choices;
+}
+
 static json_t *query_to_json(const struct member *table)
 {
     json_t *o = json_object();
     for (; table && table->name; table++)
-        json_object_set_new(o, table->name,
-                            json_string(table->flags & MEMBER_SWITCH ? "switch" : "text"));
+        json_object_set_new(o, table->name, parameter_to_json(table));
     return o;
 }
 

@@ -141,13 +141,34 @@ def test_native_an_unknown_parameter_one_that_comes_twice():
         fails(ask(r, query="?xyzzy=1"), "xyzzy", "'xyzzy'")
         for name, kind in r["query"].items():
             fails(ask(r, query=f"?{name}{name[-1]}=1"), name + name[-1], "did you mean '")
-            fails(ask(r, query=f"?{name}=1&{name}=1"), name, "twice")
+            value = kind[0] if isinstance(kind, list) else 1
+            fails(ask(r, query=f"?{name}={value}&{name}={value}"), name, "twice")
             if kind == "switch":
                 for value in ("maybe", "yes", "2", "TRUE", "%20", ""):
                     fails(ask(r, query=f"?{name}={value}"), name, "true or false")
                 for value in ("0", "false") + (("1", "true") if r["path"] not in ("/v1/audit", "/v1/events") else ()):  # which then follows
                     check(ask(r, query=f"?{name}={value}&{'path=x' if 'path' in r['query'] else ''}").status != 400, f"{r} {value}")
     equal({n for r in routes("native") for n, kind in r["query"].items() if kind == "switch"}, {"recursive", "follow", "close", "append"})
+
+
+@test("native: a parameter without a value, or with one that is none of its choices, is refused by name")
+def test_native_values_of_parameters():
+    found = set()
+    for r in routes("native"):
+        if "refused" in r["summary"]:
+            continue
+        for name, kind in r["query"].items():
+            fails(ask(r, query=f"?{name}="), name, "")
+            if not isinstance(kind, list):
+                continue
+            found.add(name)
+            fails(ask(r, query=f"?{name}=xyzzyxyzzy"), name, ", ".join(kind))
+            for choice in kind:
+                fails(ask(r, query=f"?{name}={choice}{choice[-1]}"), name, f"did you mean '{choice}'")
+                check(ask(r, query=f"?{name}={choice}").status != 400, f"{r['path']} {choice}")
+    equal(found, {"kind", "order", "status"})
+    a = shared_daemon("--debug-endpoints").get("/v1/sandboxes?cursor=nonsense")
+    fails(a, "cursor", "next_cursor")
 
 
 @test("the contracts: foreign members and parameters are told in X-Mas-Ignored, also in what is refused later")

@@ -33,6 +33,9 @@ def test_summaries_tags_tokens_bodies_and_parameters():
         names = [(resolve(p["$ref"]) if "$ref" in p else p) for p in op.get("parameters", [])]
         equal([p["name"] for p in names if p["in"] == "path"], re.findall(r"{(\w+)}", r["path"]), where)
         equal("Idempotency-Key" in [p["name"] for p in names], r["idempotent"], where)
+        for p in names:
+            if p["in"] == "query" and isinstance(r["query"][p["name"]], list):
+                equal(p["schema"].get("enum"), r["query"][p["name"]], f"{where}: the choices of {p['name']}")
 
 
 @test("every route but the open ones names the roles that may use it")
