@@ -2,6 +2,7 @@
 /* Which calls about snapshots of one sandbox may be under way at once. */
 #include "sandbox/snapshot.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <uv.h>
 
@@ -10,6 +11,7 @@
 #include "base/list.h"
 #include "sandbox/internal.h"
 #include "sandbox/snapshot-internal.h"
+#include "store/store.h"
 #include "tests/unit/tap.h"
 
 #define SAID_SIZE 256
@@ -52,11 +54,11 @@ static void drop_at_once(struct runtime_host *h, const char *name, runtime_snaps
     cb(data, NULL, 0, -1);
 }
 
-static const struct runtime_ops ops = {.name = "tried",
-                                       .save = asked_of_instance,
-                                       .load = asked_of_host,
-                                       .go_back = asked_of_instance,
-                                       .drop = drop_at_once};
+static struct runtime_ops ops = {.name = "tried",
+                                 .save = asked_of_instance,
+                                 .load = asked_of_host,
+                                 .go_back = asked_of_instance,
+                                 .drop = drop_at_once};
 
 static unsigned n_forked, n_back;
 
@@ -113,6 +115,84 @@ static void test_fork(struct sandbox *sb)
        "and then the sandbox is free for the next call");
 }
 
+/* --- what a kill -9 leaves */
+
+static unsigned n_kept, n_deleted, n_rows, n_whole;
+
+static void on_kept(void *data, const struct snapshot *k, const struct error *err)
+{
+    (void)data;
+    n_kept += k && !err;
+}
+
+static void on_deleted(void *data, const struct snapshot *k, const struct error *err)
+{
+    (void)data;
+    n_deleted += k && !err;
+}
+
+static void count_row(void *data, const char *key, const char *body, size_t len)
+{
+    (void)data;
+    (void)key;
+    n_rows++;
+    n_whole += memmem(body, len, "\"whole\":true", 12) != NULL;
+}
+
+static void look_at_rows(struct store *s)
+{
+    struct error err = {0};
+    n_rows = n_whole = 0;
+    store_load(s, STORE_SNAPSHOT, count_row, NULL, &err);
+}
+
+static void wait_asked(void)
+{
+    while (!asked)
+        uv_run(&loop, UV_RUN_ONCE);
+}
+
+static void answer_asked(void)
+{
+    runtime_snapshot_fn cb = steal_ptr(asked);
+    cb(asked_data, NULL, 1, -1);
+}
+
+/* A row that says that the files are whole while they are being removed would be a snapshot that
+ * cannot be used, for the next control plane. */
+static void test_deletion(struct sandbox *sb)
+{
+    struct manager *m = sb->manager;
+    char dir[] = "/tmp/mas-snapshot-XXXXXX", command[64];
+    struct error err = {0};
+    m->options.store = mkdtemp(dir) ? store_open(dir, &loop, &err) : NULL;
+    m->options.config.max_snapshots = 4;
+    if (!ok(m->options.store != NULL, "a store: %s", err.message))
+        return;
+    ops.drop = asked_of_host;
+    asked = NULL;
+    sandbox_snapshot(sb, "one", on_kept, NULL);
+    wait_asked();
+    answer_asked();
+    while (!n_kept)
+        uv_run(&loop, UV_RUN_ONCE);
+    look_at_rows(m->options.store);
+    ok(n_rows == 1 && n_whole == 1, "what is kept is whole on record");
+    snapshot_delete(m, snapshot_find(m, "key-one", "one"), on_deleted, NULL);
+    wait_asked();
+    look_at_rows(m->options.store);
+    ok(n_rows == 1 && n_whole == 0, "it is not any more before its files are removed");
+    answer_asked();
+    while (!n_deleted)
+        uv_run(&loop, UV_RUN_ONCE);
+    look_at_rows(m->options.store);
+    ok(n_rows == 0, "and gone from the record when they are");
+    store_close(m->options.store);
+    m->options.store = NULL;
+    snprintf(command, sizeof(command), "rm -rf %s", dir);
+    ok(system(command) == 0, "nothing is left");
+}
+
 int main(void)
 {
     static struct manager m;
@@ -124,7 +204,8 @@ int main(void)
     list_init(&m.idle);
     sandbox_begin(&sb, &m);
     test_fork(&sb);
-    ok(list_empty(&m.snapshots), "the snapshot of the copies is gone");
+    test_deletion(&sb);
+    ok(list_empty(&m.snapshots), "no snapshot is left in the table");
     free(sb.owner);
     spec_done(&sb.spec);
     uv_loop_close(&loop);
