@@ -15,7 +15,9 @@
  * one decided, and the OK or ERR line of its decision; another ERR line where a tunnel is cut
  * afterwards, and "END sent received milliseconds reason\n" for one that was connected. It ends
  * with the connection. The connection ends with it, too: the control plane closes its end to revoke
- * a connection, and when it dies none goes on unaccounted for. */
+ * a connection, and when it dies none goes on unaccounted for. It writes to it only to say that the
+ * client has gone by a reset, which the socket pair of a stream cannot carry
+ * (GATEWAY_CLIENT_RESET), and closes the stream after that. */
 #pragma once
 
 #include <stddef.h>
@@ -29,7 +31,8 @@ struct target;
 #define GATEWAY_HOSTS_SIZE 131072 /* all of their text, a NUL after each */
 #define GATEWAY_INLINE_MAX                                                                         \
     8192 /* so much of it is in the request itself: more would fill its socket */
-#define GATEWAY_LINE_MAX 512 /* CONNECT, OK and ERR lines with their newline */
+#define GATEWAY_CLIENT_RESET "r"
+#define GATEWAY_LINE_MAX     512 /* CONNECT, OK and ERR lines with their newline */
 #define GATEWAY_RULE_SIZE                                                                          \
     160 /* what a rule is called in records: its name, or as much of its text */
 

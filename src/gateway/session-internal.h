@@ -69,6 +69,8 @@ struct session {
     bool tls;            /* it has asked for a document of an https:// URL */
     bool tunnel;         /* it has asked for bytes in both directions, and not for a document */
     uint8_t socks_reply; /* enum socks_reply for a request that cannot be read */
+    bool carried; /* the client's socket is the control plane's, which carries it as frames */
+    bool broke;   /* of such a client: it has gone by a reset */
     bool hung_up; /* the client is gone, so that nothing more is to be learnt from its socket */
     bool unnamed; /* what it sends first is held back until it is known whether that is TLS */
     struct target target;
@@ -100,6 +102,8 @@ void session_end_cut(struct session *s);
 /* The same for one whose client has gone without its answer: the server gets an error, once it has
  * got what the client had sent. */
 void session_end_gone(struct session *s);
+/* Takes what the control plane says on the report: false where it revokes the connection. */
+bool session_read_report(struct session *s);
 void session_close_remote(struct session *s);
 void session_set_timer(struct session *s, uint64_t ms);
 /* To be called before its descriptor is closed: another process may have a copy of it, and epoll

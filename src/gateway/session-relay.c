@@ -71,6 +71,20 @@ static void pass_end_of_tls(struct session *s)
     relay_pass_end(&s->down, s->client_fd);
 }
 
+/* A socket pair ends in the same way for every end of the client's. The control plane says which it
+ * was before it closes its end, so that the report is read now, and not when its turn comes. */
+static void pass_end_of_client(struct session *s)
+{
+    if (!s->carried || !s->up.eof || s->up.shut)
+        return;
+    session_read_report(s);
+    if (s->broke) {
+        s->up.cut = true;
+        relay_lose_sink(&s->down);
+    }
+    relay_pass_end(&s->up, s->remote_fd);
+}
+
 /* Moves what can be moved in the directions for which there was an event. */
 static void session_relay(struct session *s, bool up, bool down)
 {
@@ -81,6 +95,8 @@ static void session_relay(struct session *s, bool up, bool down)
     }
     if (up && !s->unnamed)
         relay_pump(&s->up, s->client_fd, s->remote_fd);
+    if (!s->unnamed)
+        pass_end_of_client(s);
     if (s->up.sink_broke && !s->down.eof)
         s->down.cut = true;
     if (down)

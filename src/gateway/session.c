@@ -236,11 +236,20 @@ void session_update_watches(struct session *s)
     }
 }
 
-/* The control plane never writes to a report: that it can be read means that its end is closed. */
-static void on_revoked(struct epoll_watch *report, uint32_t ready)
+bool session_read_report(struct session *s)
 {
+    char byte;
+    ssize_t n = recv(s->report_fd, &byte, 1, MSG_DONTWAIT);
+    s->broke = s->broke || n > 0;
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+static void on_report(struct epoll_watch *report, uint32_t ready)
+{
+    struct session *s = container_of(report, struct session, report);
     (void)ready;
-    session_end_connected(container_of(report, struct session, report), "revoked");
+    if (!session_read_report(s))
+        session_end_connected(s, "revoked");
 }
 
 /* A client that is refused before it was read is answered in its own language, if it has begun. */
@@ -270,17 +279,19 @@ void session_start(struct gateway *g, const struct gateway_request *req,
      * session_free(). */
     *rules = (struct session_rules){.intercept_fd = -1};
     s->proxy = req->flags & GATEWAY_PROXY;
+    s->carried = report_fd >= 0 && !(req->flags & GATEWAY_SOCKET);
     s->started_ms = clock_mono_ms();
     relay_init(&s->up);
     relay_init(&s->down);
     s->up.bounded = s->proxy;
+    s->up.keeps_end = s->carried;
     /* A client that never ends its head is read no further than this. */
     s->up.limit = PROXY_HEAD_MAX;
     list_append(&g->sessions, &s->node);
     g->n_sessions++;
     epoll_timer_init(&s->timer, on_timeout);
     epoll_watch_init(&s->client, stream_fd, NULL);
-    epoll_watch_init(&s->report, report_fd, on_revoked);
+    epoll_watch_init(&s->report, report_fd, on_report);
     epoll_watch_init(&s->remote, -1, NULL);
     epoll_watch_init(&s->verdict, -1, NULL);
     if (epoll_watch_set(&g->loop, &s->report, EPOLLIN) < 0) {

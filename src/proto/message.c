@@ -284,6 +284,24 @@ int msg_hello_parse(const uint8_t *payload, size_t len, struct msg_hello *ret)
     return 0;
 }
 
+int msg_close_format(struct strbuf *out, uint32_t stream, const struct msg_close *m)
+{
+    struct writer w = {.len = 0};
+    if (m->reset)
+        put_flag(&w, true);
+    return emit_frame(out, MSG_CLOSE, stream, &w, NULL, 0);
+}
+
+int msg_close_parse(const uint8_t *payload, size_t len, struct msg_close *ret)
+{
+    struct reader r = {.p = payload, .end = payload + len};
+    bool reset = len && get_flag(&r);
+    if (get_end(&r) < 0)
+        return -EPROTO;
+    *ret = (struct msg_close){.reset = reset};
+    return 0;
+}
+
 int msg_hello_ok_format(struct strbuf *out, uint32_t stream, const struct msg_hello_ok *m)
 {
     struct writer w = {.len = 0};

@@ -84,7 +84,7 @@ struct msg_ack {
     uint8_t which; /* enum output_stream */
     uint64_t offset;
 };
-/* MSG_FORGET, MSG_CLOSE, MSG_DRAINING: empty */
+/* MSG_FORGET, MSG_DRAINING: empty */
 struct msg_open_result {
     int32_t error; /* 0 or an errno */
 };
@@ -102,6 +102,11 @@ struct msg_data_ack {
 struct msg_data_end {
     uint64_t offset; /* of the end: so many bytes there were */
 };
+/* The payload is empty for an ordinary end, which is all that older releases know: their control
+ * planes take a reset for one, and their runners are sent none (RUNNER_RESETS). */
+struct msg_close {
+    bool reset; /* the other side of the connection broke: what came may not be all */
+};
 
 struct msg_hello_ok {
     uint32_t version;
@@ -115,6 +120,7 @@ enum runner_features {
     RUNNER_CONNECTS = 1,
     RUNNER_OWN_PROXY = 2,  /* there is a proxy, and Landlock can hold a command to a port (ABI 4) */
     RUNNER_PINS_NAMED = 4, /* it has the builtin pin-named */
+    RUNNER_RESETS = 8,     /* it takes CLOSE with a reset */
 };
 struct msg_state {
     uint64_t request_id;
@@ -184,6 +190,7 @@ struct msg_connected {
     X(connect, CONNECT)                                                                            \
     X(data_ack, DATA_ACK)                                                                          \
     X(data_end, DATA_END)                                                                          \
+    X(close, CLOSE)                                                                                \
     X(hello_ok, HELLO_OK)                                                                          \
     X(state, STATE)                                                                                \
     X(started, STARTED)                                                                            \

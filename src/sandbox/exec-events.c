@@ -31,12 +31,12 @@ static int on_connected(void *data, uint32_t stream, const struct msg_connected 
     return port_stream_on_connected(data, stream, m);
 }
 
-static void on_close(void *data, uint32_t stream)
+static void on_close(void *data, uint32_t stream, const struct msg_close *m)
 {
     if (stream & 1)
         port_stream_on_close(data, stream);
     else
-        gateway_stream_close(data, stream);
+        gateway_stream_close(data, stream, m);
 }
 
 static void on_resumed(void *data)

@@ -22,6 +22,7 @@
 
 struct gateway_report {
     struct sandbox *sandbox;
+    uint32_t stream;
     char exec[EXEC_ID_SIZE];   /* whose it is, which may have ended by now; "": not known */
     char call[EXEC_CALL_SIZE]; /* and what the gate calls it */
     struct list node;
@@ -33,6 +34,7 @@ struct gateway_report {
     char told[GATEWAY_LINE_MAX];  /* the newest decision; "" while there is none */
     char rule[GATEWAY_RULE_SIZE]; /* which decided; "": none */
     bool recorded;                /* its decision is, and so its end will be */
+    bool whole;                   /* both sides of it have ended, each by itself */
 };
 
 /* The connections that were only counted. Those of a minute are reported with the first of a
@@ -145,8 +147,10 @@ static void record_end(struct gateway_report *r)
     struct manager_counts *counts = &r->sandbox->manager->counts;
     unsigned long long sent = 0, received = 0;
     long long ms = 0;
-    if (sscanf(r->line, "END %llu %llu %lld", &sent, &received, &ms) != 3)
+    char why[16] = "";
+    if (sscanf(r->line, "END %llu %llu %lld %15s", &sent, &received, &ms, why) < 3)
         return;
+    r->whole = strcmp(why, "done") == 0;
     counts->connection_bytes_total += sent + received;
     struct connection_facts facts = {.asked = r->asked,
                                      .told = "",
@@ -204,11 +208,46 @@ static void on_handle_closed(uv_handle_t *h)
     free(r);
 }
 
+/* Also of a gateway that died without another word. What it refused has its answer, and ends as any
+ * answer. */
+static void report_tell_cut(const struct gateway_report *r)
+{
+    if (strncmp(r->told, "OK ", 3) == 0 && !r->whole)
+        gateway_stream_cut(r->sandbox, r->stream);
+}
+
+static struct gateway_report *report_find(struct sandbox *sb, uint32_t stream)
+{
+    list_for_each(r, &sb->gateway_reports, struct gateway_report, node) {
+        if (r->stream == stream)
+            return r;
+    }
+    return NULL;
+}
+
+void gateway_report_reset(struct sandbox *sb, uint32_t stream)
+{
+    const struct gateway_report *r = report_find(sb, stream);
+    if (r)
+        (void)!send(r->fd, GATEWAY_CLIENT_RESET, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void gateway_report_settle(struct sandbox *sb, uint32_t stream)
+{
+    struct gateway_report *r;
+    /* What a line leads to may end the report, which then has told. */
+    while ((r = report_find(sb, stream)) && read_report(r) > 0)
+        continue;
+    if (r)
+        report_tell_cut(r);
+}
+
 /* What a line leads to can change the rules, and with them end reports, this one too. */
 static void report_end(struct gateway_report *r)
 {
     if (uv_is_closing((uv_handle_t *)&r->poll))
         return;
+    report_tell_cut(r);
     list_remove(&r->node);
     r->sandbox->n_gateway_reports--;
     uv_close((uv_handle_t *)&r->poll, on_handle_closed);
@@ -224,11 +263,12 @@ static void on_report(uv_poll_t *poll, int status, int events)
         report_end(r);
 }
 
-static void report_start(struct sandbox *sb, const struct exec *of, int fd)
+static void report_start(struct sandbox *sb, uint32_t stream, const struct exec *of, int fd)
 {
     struct gateway_report *r = new0(struct gateway_report);
     of = of ? of : find_exec(sb);
     r->sandbox = sb;
+    r->stream = stream;
     if (of) {
         memcpy(r->exec, of->id, sizeof(r->exec));
         memcpy(r->call, of->call, sizeof(r->call));
@@ -341,7 +381,7 @@ int gateway_report_open(struct sandbox *sb, uint32_t stream, const struct exec *
         fd_close(&pair[0]);
         return r;
     }
-    report_start(sb, of, pair[0]);
+    report_start(sb, stream, of, pair[0]);
     return 0;
 }
 

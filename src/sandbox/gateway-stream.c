@@ -4,6 +4,7 @@
  * side and a socketpair whose other end the gateway holds on the other, and this file moves bytes
  * between the two. Who may be reached is the gateway's decision alone. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -28,7 +29,9 @@ struct gateway_stream {
     uint64_t received;         /* from the runner */
     uint64_t sent, sent_acked; /* to the runner */
     bool ended;
-    bool deaf; /* the gateway reads no more; what it has said is still to be read */
+    bool leaving; /* the runner has closed it: it ends when the gateway has all */
+    bool cut;     /* the gateway's side broke, or was broken */
+    bool deaf;    /* the gateway reads no more; what it has said is still to be read */
 };
 
 static void on_poll(uv_poll_t *poll, int status, int events);
@@ -53,6 +56,14 @@ static void on_handle_closed(uv_handle_t *h)
     free(s);
 }
 
+/* A server that has answered and sends no more has its end passed on while the connection is still
+ * there; of one that is over the gateway closes its socket. */
+static bool stream_is_closed(const struct gateway_stream *s)
+{
+    struct pollfd p = {.fd = s->fd};
+    return poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
+}
+
 /* Comes from the gateway, from the runner and from the end of the sandbox, in any order: the first
  * one takes it out of the map, and the memory goes when libuv is done with the handle. The sandbox
  * is not looked at after that, so a stream needs no reference to it. */
@@ -61,17 +72,21 @@ static void stream_end(struct gateway_stream *s, bool tell_runner)
     if (s->ended)
         return;
     s->ended = true;
+    struct runner *runner = s->leaving || !tell_runner ? NULL : s->sandbox->runner;
+    if (runner && stream_is_closed(s))
+        gateway_report_settle(s->sandbox, s->id);
     map_remove(s->sandbox->gateway_streams, s->key);
-    if (tell_runner && s->sandbox->runner) {
-        frame_append(runner_out(s->sandbox->runner), MSG_CLOSE, s->id, NULL, 0);
-        runner_flush(s->sandbox->runner);
+    if (runner) {
+        struct msg_close m = {.reset = s->cut && runner_features(runner) & RUNNER_RESETS};
+        msg_close_format(runner_out(runner), s->id, &m);
+        runner_flush(runner);
     }
     uv_close((uv_handle_t *)&s->poll, on_handle_closed);
 }
 
 static void update_poll(struct gateway_stream *s)
 {
-    int events = s->sent - s->sent_acked < PROTO_WINDOW ? UV_READABLE : 0;
+    int events = !s->leaving && s->sent - s->sent_acked < PROTO_WINDOW ? UV_READABLE : 0;
     if (s->to_gateway.len)
         events |= UV_WRITABLE;
     if (events)
@@ -94,8 +109,12 @@ static void write_to_gateway(struct gateway_stream *s)
         }
         strbuf_consume(&s->to_gateway, (size_t)n);
     }
+    if (s->leaving && !s->to_gateway.len) {
+        stream_end(s, false);
+        return;
+    }
     struct msg_data_ack ack = {.offset = s->received - s->to_gateway.len};
-    if (sb->runner) {
+    if (sb->runner && !s->leaving) {
         msg_data_ack_format(runner_out(sb->runner), s->id, &ack);
         runner_flush(sb->runner);
     }
@@ -224,7 +243,7 @@ void gateway_stream_open(struct sandbox *sb, uint32_t stream, const struct msg_o
 int gateway_stream_data(struct sandbox *sb, uint32_t stream, const struct msg_data *m)
 {
     struct gateway_stream *s = find_stream(sb, stream);
-    if (!s)
+    if (!s || s->leaving)
         return 0; /* closed here, still on its way there */
     if (m->offset != s->received)
         return -EPROTO;
@@ -248,11 +267,22 @@ void gateway_stream_ack(struct sandbox *sb, uint32_t stream, const struct msg_da
     update_poll(s);
 }
 
-void gateway_stream_close(struct sandbox *sb, uint32_t stream)
+void gateway_stream_close(struct sandbox *sb, uint32_t stream, const struct msg_close *m)
+{
+    struct gateway_stream *s = find_stream(sb, stream);
+    if (!s || s->leaving)
+        return;
+    if (m->reset)
+        gateway_report_reset(sb, stream);
+    s->leaving = true;
+    write_to_gateway(s);
+}
+
+void gateway_stream_cut(struct sandbox *sb, uint32_t stream)
 {
     struct gateway_stream *s = find_stream(sb, stream);
     if (s)
-        stream_end(s, false);
+        s->cut = true;
 }
 
 void gateway_streams_free(struct sandbox *sb)

@@ -459,9 +459,15 @@ void port_streams_free(struct sandbox *sb, const char *why);
  * caller's to close. socket: it came out of the sandbox. 0 or -errno. */
 int gateway_report_open(struct sandbox *sb, uint32_t stream, const struct exec *of, int client_fd,
                         bool socket);
-/* Ends all connections that the gateway has of it. */
+/* Its client inside has gone by a reset. To be called before the stream is closed: the gateway
+ * looks here when it finds that end. */
+void gateway_report_reset(struct sandbox *sb, uint32_t stream);
+/* The gateway has closed the stream, and has told before that how it ended: calls
+ * gateway_stream_cut() where it was cut. */
+void gateway_report_settle(struct sandbox *sb, uint32_t stream);
 /* Ends the connections that the rules of this moment do not allow. */
 void gateway_reports_check(struct sandbox *sb);
+/* Ends all connections that the gateway has of it. */
 void gateway_reports_free(struct sandbox *sb);
 /* The rules have changed: what is kept of them for the gateway is made anew. */
 void gateway_packet_drop(struct sandbox *sb);
@@ -484,5 +490,7 @@ void sandbox_start_intercepted(struct sandbox *sb, const struct error *err);
 void gateway_stream_open(struct sandbox *sb, uint32_t stream, const struct msg_open *m);
 int gateway_stream_data(struct sandbox *sb, uint32_t stream, const struct msg_data *m);
 void gateway_stream_ack(struct sandbox *sb, uint32_t stream, const struct msg_data_ack *m);
-void gateway_stream_close(struct sandbox *sb, uint32_t stream);
+void gateway_stream_close(struct sandbox *sb, uint32_t stream, const struct msg_close *m);
+/* The gateway's report of it has ended, and not with a connection that both sides had ended. */
+void gateway_stream_cut(struct sandbox *sb, uint32_t stream);
 void gateway_streams_free(struct sandbox *sb);

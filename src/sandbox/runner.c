@@ -249,8 +249,7 @@ static int handle_frame(struct runner *r, const struct frame *f)
         e->on_draining(r->data, f->stream);
         return 0;
     case MSG_CLOSE:
-        e->on_close(r->data, f->stream);
-        return 0;
+        HANDLE(close, e->on_close(r->data, f->stream, &m))
     default:
         return -EPROTO;
     }

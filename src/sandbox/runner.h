@@ -30,7 +30,7 @@ struct runner_events {
     int (*on_data_ack)(void *data, uint32_t stream, const struct msg_data_ack *m);
     int (*on_data_end)(void *data, uint32_t stream, const struct msg_data_end *m);
     int (*on_connected)(void *data, uint32_t stream, const struct msg_connected *m);
-    void (*on_close)(void *data, uint32_t stream);
+    void (*on_close)(void *data, uint32_t stream, const struct msg_close *m);
     void (*on_lost)(void *data, const char *why);
     void (*on_broken)(void *data, const char *why);
 };

@@ -13,7 +13,7 @@
 static uint32_t features_of(const struct runner *r)
 {
     bool own_proxy = r->gateway.proxy && r->identity.landlock_abi >= LANDLOCK_ABI_NET;
-    return RUNNER_CONNECTS | RUNNER_PINS_NAMED | (own_proxy ? RUNNER_OWN_PROXY : 0);
+    return RUNNER_CONNECTS | RUNNER_PINS_NAMED | RUNNER_RESETS | (own_proxy ? RUNNER_OWN_PROXY : 0);
 }
 
 /* An older control plane, or an earlier connection of the same one, may still have a socket to us.
@@ -119,12 +119,13 @@ STREAM_HANDLER(data_end, ports_on_data_end(&r->ports, f->stream, &m), -EPROTO)
 
 static int on_close(struct runner *r, const struct frame *f)
 {
-    if (f->length)
+    struct msg_close m;
+    if (msg_close_parse(f->payload, f->length, &m) < 0)
         return -EPROTO;
     if (f->stream & 1)
         ports_on_close(&r->ports, f->stream);
     else
-        gateway_on_close(&r->gateway, f->stream);
+        gateway_on_close(&r->gateway, f->stream, &m);
     return 0;
 }
 

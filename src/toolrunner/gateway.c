@@ -4,10 +4,13 @@
 #include "toolrunner/gateway.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -44,8 +47,11 @@ struct tunnel {
     bool open;   /* the control plane took it */
     bool eof;    /* the socket's side sends no more */
     bool closed; /* the socket's side is gone: CLOSE when all is sent */
+    bool broke;  /* it has gone by an error or without its answer: CLOSE says so */
     bool ending; /* the control plane closed: free when all is written */
     bool drains; /* all is written to a proxy's client, whose end is waited for */
+    bool cut;    /* the control plane closed by a reset: so is the client's side */
+    unsigned looks;
 };
 
 /* To a program whose connection cannot be carried at all. */
@@ -104,7 +110,7 @@ static void tunnel_write(struct tunnel *t)
         n = ring_write_fd(&t->in, t->watch.fd);
     if (n < 0 && n != -EAGAIN) {
         ring_done(&t->in);
-        t->eof = t->closed = true;
+        t->eof = t->closed = t->broke = true;
     }
     if (t->in.start != before)
         conn_send(&t->gateway->runner->conn, data_ack, t->stream, .offset = t->in.start);
@@ -116,15 +122,45 @@ static void tunnel_read(struct tunnel *t)
     if (n == 0)
         t->eof = true;
     else if (n < 0 && n != -EAGAIN && n != -ENOBUFS)
-        t->eof = t->closed = true;
+        t->eof = t->closed = t->broke = true;
     /* The end of a program and the end of what it sends look alike on this kind of socket. */
     if (n == 0 && t->gateway->proxy)
         epoll_timer_set_us(&t->gateway->runner->loop, &t->linger, GATEWAY_LINGER_MS * 1000ULL);
 }
 
+/* Whether the client's kernel has all that was written. gVisor does not say how much is still on
+ * its way. There a socket with the smallest buffer can be written to when nearly nothing is, and
+ * the rest gets the time of another look. */
+static bool tunnel_has_arrived(const struct tunnel *t)
+{
+    struct pollfd p = {.fd = t->watch.fd, .events = POLLOUT};
+    int left = 0, least = 1;
+    if (ioctl(t->watch.fd, SIOCOUTQ, &left) == 0)
+        return left == 0;
+    setsockopt(t->watch.fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
+    return t->looks > 1 && poll(&p, 1, 0) == 1;
+}
+
+/* A reset takes back what has not arrived, and there is no event for the moment when all has. */
+static void tunnel_reset(struct tunnel *t)
+{
+    struct linger at_once = {.l_onoff = 1};
+    if (!tunnel_has_arrived(t) && t->looks++ < GATEWAY_RESET_MS / GATEWAY_LOOK_MS) {
+        epoll_watch_set(&t->gateway->runner->loop, &t->watch, 0);
+        epoll_timer_set_us(&t->gateway->runner->loop, &t->linger, GATEWAY_LOOK_MS * 1000ULL);
+        return;
+    }
+    setsockopt(t->watch.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    tunnel_free(t);
+}
+
 static void on_linger_over(struct epoll_timer *timer)
 {
     struct tunnel *t = container_of(timer, struct tunnel, linger);
+    if (t->looks) {
+        tunnel_reset(t);
+        return;
+    }
     if (t->drains) {
         tunnel_free(t);
         return;
@@ -142,6 +178,10 @@ static void tunnel_finish(struct tunnel *t)
         return;
     }
     t->drains = true;
+    if (t->cut) {
+        tunnel_reset(t);
+        return;
+    }
     shutdown(t->watch.fd, SHUT_WR);
     epoll_watch_set(&t->gateway->runner->loop, &t->watch, EPOLLIN);
     epoll_timer_set_us(&t->gateway->runner->loop, &t->linger, GATEWAY_DRAIN_MS * 1000ULL);
@@ -162,8 +202,10 @@ static void on_tunnel_ready(struct epoll_watch *w, uint32_t ready)
     if (w->events & EPOLLIN && ready & (EPOLLIN | EPOLLHUP))
         tunnel_read(t);
     /* A hang-up with unread bytes left (a full ring) is looked at again after they are read. */
-    if (ready & EPOLLHUP && (t->eof || !t->open))
+    if (ready & EPOLLHUP && (t->eof || !t->open)) {
         t->closed = true;
+        t->broke = t->broke || ready & EPOLLERR;
+    }
     if (t->ending && !ring_used(&t->in))
         tunnel_finish(t);
     else
@@ -384,7 +426,7 @@ bool gateway_pump(struct gateway *g)
         bool left = tunnel_send(t);
         more |= left;
         if (t->closed && !left) {
-            conn_queued(c, frame_append(&c->out, MSG_CLOSE, t->stream, NULL, 0));
+            conn_send(c, close, t->stream, .reset = t->broke);
             tunnel_free(t);
         }
     }
@@ -455,9 +497,11 @@ int gateway_on_data_ack(struct gateway *g, uint32_t stream, const struct msg_dat
     return 0;
 }
 
-void gateway_on_close(struct gateway *g, uint32_t stream)
+void gateway_on_close(struct gateway *g, uint32_t stream, const struct msg_close *m)
 {
     struct tunnel *t = tunnel_find(g, stream);
-    if (t)
-        tunnel_end(t);
+    if (!t)
+        return;
+    t->cut = m->reset;
+    tunnel_end(t);
 }

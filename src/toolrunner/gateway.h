@@ -19,12 +19,15 @@ struct runner;
 struct msg_open_result;
 struct msg_data;
 struct msg_data_ack;
+struct msg_close;
 
 #define GATEWAY_TUNNELS_MAX 32 /* more wait in the socket's backlog; the proxy refuses them */
 #define GATEWAY_CHUNK       32768
 #define GATEWAY_RETRY_MS    100
 #define GATEWAY_LINGER_MS   10000
 #define GATEWAY_DRAIN_MS    2000
+#define GATEWAY_RESET_MS    5000 /* for a client to get what came before its reset, */
+#define GATEWAY_LOOK_MS     20   /* and how often it is looked whether it has */
 
 #define OWN_PROXY_FIRST 20000 /* ports of own proxies: each is given out once */
 
@@ -61,4 +64,4 @@ bool gateway_has_port(const struct gateway *g, uint16_t port);
 int gateway_on_open_result(struct gateway *g, uint32_t stream, const struct msg_open_result *m);
 int gateway_on_data(struct gateway *g, uint32_t stream, const struct msg_data *m);
 int gateway_on_data_ack(struct gateway *g, uint32_t stream, const struct msg_data_ack *m);
-void gateway_on_close(struct gateway *g, uint32_t stream);
+void gateway_on_close(struct gateway *g, uint32_t stream, const struct msg_close *m);

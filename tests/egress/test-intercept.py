@@ -243,8 +243,7 @@ print(got[9:12].decode(),len(got.partition(b'\\r\\n\\r\\n')[2]),end)
 """
 
 
-# Frames have no word for it yet, as SECURITY.md says.
-CUT = "ended" if cases.OWN_KERNEL else "ConnectionResetError"
+CUT = "ConnectionResetError"
 
 
 class TlsServer:

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """How a connection is carried: who has its descriptors, how it ends, and what is left when processes die."""
+import contextlib
 import json
 import os
 import re
 import signal
+import socket
 import sys
 import threading
 import time
@@ -96,6 +98,37 @@ def test_half_close():
                    "print(h.split()[1], out.endswith(b'hello\\n'))")
     equal(a["stdout"], "200 True\n", a)
     check(any(e["data"] == "no end of a head" for e in net.world.recorded()), "the server has what was sent")
+
+
+@test("a program that resets its connection resets its server's, which has got all of what was sent")
+def test_a_program_that_resets():
+    ends = []
+
+    def serve(listener):
+        conn = listener.accept()[0]
+        conn.settimeout(60)
+        got = b""
+        try:
+            while more := conn.recv(65536):
+                got += more
+                conn.sendall(b"got it")
+            ends.append((got, "ended"))
+        except OSError as e:
+            ends.append((got, type(e).__name__))
+
+    box = net.sandbox({"allow": [{"host": "allowed.test", "ports": [8444]}]})
+    with contextlib.closing(net.world.in_outer(lambda: socket.create_server((w.ALLOWED, 8444)))) as listener:
+        for how, want in (("s.setsockopt(socket.SOL_SOCKET,socket.SO_LINGER,struct.pack('ii',1,0)); s.close()", "ConnectionResetError"),
+                          ("s.shutdown(socket.SHUT_RDWR); s.close()", "ended")):
+            server = threading.Thread(target=serve, args=(listener,), daemon=True)
+            server.start()
+            # Nothing of the answer is left to be read, so that only its own word says how it went.
+            a = net.python(TUNNEL + "import struct\ns,h=tunnel(b'allowed.test:8444'); s.sendall(b'sent'); print(s.recv(6))\n" + how, box=box)
+            equal(a["stdout"], "b'got it'\n", a)
+            server.join(60)
+            equal(ends, [(b"sent", want)])
+            ends.clear()
+    box.delete()
 
 
 @test("a reader that stops holds up its own connection and nobody's memory")

@@ -43,6 +43,7 @@ struct peer_tunnel {
     uint32_t stream;
     struct strbuf in;
     bool closed, held; /* held: what comes is not acknowledged */
+    bool reset;        /* CLOSE said so */
     uint64_t acked;
     /* of a connection to a port inside */
     bool answered, ended;
@@ -160,6 +161,7 @@ static inline void peer_on_tunnel(struct peer *p, const struct frame *f)
     struct msg_data_ack a;
     struct msg_data_end end;
     struct msg_connected c;
+    struct msg_close close;
     if (f->type == MSG_OPEN) {
         assert(p->n_tunnels < PEER_TUNNELS);
         t = &p->tunnels[p->n_tunnels++];
@@ -175,8 +177,9 @@ static inline void peer_on_tunnel(struct peer *p, const struct frame *f)
         peer_flush(p);
     } else if (f->type == MSG_DATA_ACK && t && !msg_data_ack_parse(f->payload, f->length, &a)) {
         t->acked = a.offset;
-    } else if (f->type == MSG_CLOSE && t) {
+    } else if (f->type == MSG_CLOSE && t && !msg_close_parse(f->payload, f->length, &close)) {
         t->closed = true;
+        t->reset = close.reset;
     } else if (f->type == MSG_CONNECTED && t && !msg_connected_parse(f->payload, f->length, &c)) {
         t->answered = true;
         t->error = c.error;
@@ -371,8 +374,8 @@ static inline bool peer_exited_with(const struct peer_exec *e, int code)
     return e->exited && WIFEXITED(e->exit.wait_status) && WEXITSTATUS(e->exit.wait_status) == code;
 }
 
-/* A fresh connection over the channel; what is known of execs stays. */
-static inline void peer_reconnect(struct peer *p, uint64_t generation)
+/* A fresh connection over the channel, on which nothing was said; what is known of execs stays. */
+static inline void peer_dial(struct peer *p)
 {
     int conn[2];
     assert(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, conn));
@@ -384,6 +387,11 @@ static inline void peer_reconnect(struct peer *p, uint64_t generation)
     p->n_states = 0;
     strbuf_reset(&p->in);
     strbuf_reset(&p->out);
+}
+
+static inline void peer_reconnect(struct peer *p, uint64_t generation)
+{
+    peer_dial(p);
     peer_hello(p, generation);
 }
 

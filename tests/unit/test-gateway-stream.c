@@ -69,7 +69,7 @@ static void test_streams_that_stay(void)
     ok(n < TRIES && map_count(sb.gateway_streams) == n,
        "those that stay are counted, and more are refused: %zu of %d", n, TRIES);
     ok(sb.n_gateway_reports == 0, "also where the gateway is done with each of them");
-    gateway_stream_close(&sb, 2);
+    gateway_stream_close(&sb, 2, &(struct msg_close){.reset = false});
     gateway_stream_open(&sb, 2 * (TRIES + 1), &open);
     ok(serve_connection(), "one that ends makes room");
 }

@@ -54,6 +54,12 @@ static void test_fixed(void)
     ok(ROUND_TRIP(connected, CONNECTED, &d, &d2) && d2.error == ECONNREFUSED, "connected");
     struct msg_data_end n = {1ull << 33}, n2;
     ok(ROUND_TRIP(data_end, DATA_END, &n, &n2) && n2.offset == 1ull << 33, "data_end");
+    struct msg_close l = {.reset = false}, l2;
+    ok(ROUND_TRIP(close, CLOSE, &l, &l2) && !l2.reset, "close");
+    ok(msg_close_parse((const uint8_t *)"\1", 1, &l2) == 0 && l2.reset, "close by a reset");
+    ok(msg_close_parse((const uint8_t *)"\2", 1, &l2) == -EPROTO &&
+           msg_close_parse((const uint8_t *)"\1\0", 2, &l2) == -EPROTO,
+       "and nothing else");
     struct msg_spawn_failed f = {3, ENOENT, "exec"}, f2;
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(4096);
     struct frame frame;

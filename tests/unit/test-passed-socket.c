@@ -125,10 +125,11 @@ static void on_resumed(void *data)
     (void)data;
 }
 
-static void on_close(void *data, uint32_t stream)
+static void on_close(void *data, uint32_t stream, const struct msg_close *m)
 {
     (void)data;
     (void)stream;
+    (void)m;
 }
 
 static const struct runner_events events = {

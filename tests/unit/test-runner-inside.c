@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The runner program: builtins, the gateway socket, the guest's port with its client, and being PID
  * 1 of a real pid namespace. */
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -239,6 +240,84 @@ static void test_gateway(const char *binary)
     ok(recv(fds[1], text, 1, 0) == 0, "they end with the connection");
     for (size_t i = 0; i < 40; i++)
         close(fds[i]);
+    peer_stop(&p);
+}
+
+static struct sockaddr_in free_port(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(a);
+    _cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert(!bind(fd, (struct sockaddr *)&a, size) &&
+           !getsockname(fd, (struct sockaddr *)&a, &size));
+    return a;
+}
+
+/* A connection through the proxy that is carried in frames, because the peer takes no sockets. */
+static int open_carried(struct peer *p, const struct sockaddr_in *at, struct peer_tunnel **ret)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    size_t n = p->n_tunnels;
+    assert(!connect(fd, (const struct sockaddr *)at, sizeof(*at)));
+    (void)!peer_wait(p, p->n_tunnels == n + 1);
+    if (n == 0) {
+        answer_open(p, p->tunnels[n++].stream, EPERM);
+        (void)!peer_wait(p, p->n_tunnels == n + 1);
+    }
+    *ret = &p->tunnels[n];
+    answer_open(p, (*ret)->stream, 0);
+    return fd;
+}
+
+static void close_by_reset(int fd)
+{
+    struct linger at_once = {.l_onoff = 1};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    close(fd);
+}
+
+static void test_carried_resets(const char *binary)
+{
+    static struct peer p;
+    static char answer[100000];
+    char port[8];
+    struct peer_tunnel *t;
+    struct sockaddr_in at = free_port();
+    snprintf(port, sizeof(port), "%u", ntohs(at.sin_port));
+    peer_start(&p, binary, (const char *[]){"--proxy-port", port, NULL});
+    (void)!peer_wait(&p, p.hello_ok);
+
+    int fd = open_carried(&p, &at, &t);
+    ok(write(fd, "request", 7) == 7 && peer_wait(&p, t->in.len == 7), "a client that has sent");
+    close_by_reset(fd);
+    ok(peer_wait(&p, t->closed) && t->reset, "and resets: CLOSE says so");
+
+    fd = open_carried(&p, &at, &t);
+    ok(write(fd, "request", 7) == 7 && shutdown(fd, SHUT_WR) == 0 && peer_wait(&p, t->in.len == 7),
+       "a client that sends no more");
+    close_by_reset(fd);
+    ok(peer_wait(&p, t->closed) && t->reset, "and resets while it waits");
+
+    fd = open_carried(&p, &at, &t);
+    ok(shutdown(fd, SHUT_RDWR) == 0 && peer_wait(&p, t->closed) && !t->reset,
+       "an ordinary end stays one");
+    close(fd);
+
+    for (int reset = 0; reset < 2; reset++) {
+        fd = open_carried(&p, &at, &t);
+        for (size_t sent = 0; sent < sizeof(answer); sent += 50000)
+            msg_data_format(&p.out, t->stream,
+                            &(struct msg_data){sent, (const uint8_t *)answer + sent, 50000});
+        msg_close_format(&p.out, t->stream, &(struct msg_close){.reset = reset});
+        peer_flush(&p);
+        size_t got = 0;
+        ssize_t n;
+        while ((n = recv(fd, answer, sizeof(answer), 0)) > 0)
+            got += (size_t)n;
+        ok(got == sizeof(answer) && (reset ? n < 0 && errno == ECONNRESET : n == 0),
+           "all of an answer, and its %s: %zu, %zd", reset ? "reset" : "end", got, n);
+        close(fd);
+    }
     peer_stop(&p);
 }
 
@@ -603,6 +682,7 @@ int main(int argc, char **argv)
     test_files(&p);
     peer_stop(&p);
     test_gateway(argv[1]);
+    test_carried_resets(argv[1]);
     test_lines(argv[1]);
     test_client(argv[2]);
     test_pid1(argv[1]);

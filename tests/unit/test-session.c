@@ -52,7 +52,7 @@ static void unix_pair(int ret[2])
 }
 
 /* A sandbox's client, pair[0] of these, whose request has come. */
-static void start_session(const int pair[2], const char *request)
+static void start_reported(const int pair[2], const char *request, int report_fd)
 {
     struct gateway_request req = {.version = GATEWAY_VERSION,
                                   .flags = GATEWAY_ANY_HOST | GATEWAY_PROXY,
@@ -61,16 +61,21 @@ static void start_session(const int pair[2], const char *request)
     struct session_rules rules = {.set = rule_sets_get(&g.rule_sets, &req), .intercept_fd = -1};
     if (send(pair[0], request, strlen(request), MSG_NOSIGNAL) < 0)
         exit(1);
-    session_start(&g, &req, &rules, pair[1], -1);
+    session_start(&g, &req, &rules, pair[1], report_fd);
+}
+
+static void start_session(const int pair[2], const char *request)
+{
+    start_reported(pair, request, -1);
 }
 
 /* The server's end of a tunnel that the client has opened. */
-static int open_tunnel(const int pair[2])
+static int open_reported(const int pair[2], int report_fd)
 {
     char text[128];
     snprintf(text, sizeof(text), "CONNECT 127.0.0.1:%u HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n\r\n",
              port, port);
-    start_session(pair, text);
+    start_reported(pair, text, report_fd);
     int server = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
     int64_t late_ms = clock_mono_ms() + PATIENCE_MS;
     ssize_t n = -1;
@@ -78,6 +83,11 @@ static int open_tunnel(const int pair[2])
         epoll_loop_once(&g.loop, 20);
     ok(server >= 0 && n > 12 && memcmp(text, "HTTP/1.1 200", 12) == 0, "a tunnel");
     return server;
+}
+
+static int open_tunnel(const int pair[2])
+{
+    return open_reported(pair, -1);
 }
 
 /* All that comes until the stream ends: 0, or why it broke as -errno. */
@@ -208,6 +218,48 @@ static void test_end_of_unix_client(void)
     wait_for_none();
 }
 
+/* A connection that comes in frames ends in one way only, and the control plane says on the report
+ * that it was another. The loop finds both at once. */
+static void test_reset_of_carried_client(bool waits)
+{
+    char text[64];
+    int client[2], report[2];
+    unix_pair(client);
+    unix_pair(report);
+    int server = open_reported(client, report[1]);
+    send(client[0], "PUT", 3, MSG_NOSIGNAL);
+    if (waits)
+        let_loop_rest();
+    send(report[0], GATEWAY_CLIENT_RESET, 1, MSG_NOSIGNAL);
+    if (waits)
+        let_loop_rest();
+    close(client[0]);
+    int r = read_to_end(server, text, sizeof(text));
+    ok(r == -ECONNRESET && strcmp(text, "PUT") == 0,
+       "a client's reset is one for its server: %d after '%s'", r, text);
+    close(server);
+    wait_for_none();
+    close(report[0]);
+}
+
+/* A connection with a report goes on without a word on it, and ends when that is closed. */
+static void test_revoked(void)
+{
+    char text[64];
+    int client[2], report[2];
+    unix_pair(client);
+    unix_pair(report);
+    int server = open_reported(client, report[1]);
+    send(client[0], "PUT", 3, MSG_NOSIGNAL);
+    let_loop_rest();
+    close(report[0]);
+    int r = read_to_end(server, text, sizeof(text));
+    ok(r == -ECONNRESET && strcmp(text, "PUT") == 0, "one that is revoked: %d after '%s'", r, text);
+    close(server);
+    close(client[0]);
+    wait_for_none();
+}
+
 static void test_early_answer(void)
 {
     static char block[65536];
@@ -305,6 +357,9 @@ int main(void)
     test_reset_during_download();
     test_reset_after_request();
     test_end_of_unix_client();
+    test_reset_of_carried_client(false);
+    test_reset_of_carried_client(true);
+    test_revoked();
     test_early_answer();
     test_refused_client_that_ended();
     test_tls_that_cannot_start();
