@@ -10,8 +10,11 @@
 
 #include "base/list.h"
 
-#define NEWCOMERS_MAX 8     /* the oldest makes room */
-#define NEWCOMER_MS   10000 /* how long HELLO may take */
+#define NEWCOMERS_MAX 8 /* the oldest makes room */
+/* How long HELLO may take: as long as mas-vmm waits for a guest's own answer (vmm/serve.c). A guest
+ * under emulation on a busy host needs more than ten seconds to carry it to the runner, and a
+ * connection that is given up is a dead sandbox. */
+#define NEWCOMER_MS 60000
 
 struct runner;
 

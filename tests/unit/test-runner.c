@@ -359,6 +359,11 @@ static void test_late(struct peer *p, uint64_t generation)
        "the first one of that generation is sent away: %s", late.goodbye_text);
     e = peer_shell(p, "echo and still");
     ok(peer_out_is(e, 1, "and still\n") && !p->eof, "the second one goes on");
+    p->attempt = 3;
+    peer_dial(p);
+    peer_idle(p, 11000);
+    peer_hello(p, generation);
+    ok(peer_wait(p, p->hello_ok) && !p->eof, "a HELLO that takes its time is waited for");
     p->attempt = 0;
     peer_reconnect(p, generation + 1);
     ok(peer_wait(p, p->hello_ok), "the next generation counts from its beginning");
