@@ -30,8 +30,6 @@ gateway_allow_private: ["192.168.77.0/24", "169.254.0.0/16"]
 network_connections: 40
 network_connects_per_second: 1000
 """
-if RUNTIME == "microvm":
-    CONFIG += "create_ready_timeout: 240s\n"  # a boot by software emulation on a busy host
 OTHER_POOLS = "network_pool: 10.214.0.0/16\nnetwork_pool6: fd6d:6173:6e65:7401::/64\n"
 NARROW = ["11.0.0.2", "11.0.0.4:80", "2600:11::2", "11.0.0.53:53"]
 WIDE = ["0.0.0.0/0", "::/0"]
@@ -854,7 +852,7 @@ if RUNTIME == "microvm":
                        "vsock": {"cid": 3, "uds_path": f"{file.name}-{{id}}.vsock"},
                        "network": {"enabled": True, "tap_device": "tap-{id}", "allowed_cidrs": ["11.0.0.2", "11.0.0.4:80"]}}, file)
             file.flush()
-            with Daemon("--runtime-config", file.name, config=OTHER_POOLS + "create_ready_timeout: 240s\n") as d:
+            with Daemon("--runtime-config", file.name, config=OTHER_POOLS) as d:
                 a = d.post("/v1/sandboxes", {"network": {"cidrs": ["11.0.0.3"]}})
                 check(a.status == 403 and "network.allowed_cidrs" in a.json["error"]["message"], a)
                 a = d.post("/v1/sandboxes", {"runtime": "local", "network": {"cidrs": ["11.0.0.2"]}})
@@ -865,7 +863,7 @@ if RUNTIME == "microvm":
                 a = patch(box, d, allow=[{"host": "11.0.0.3", "ports": [80], "for": "1m"}])
                 check(a.status == 403 and "network.allowed_cidrs" in a.json["error"]["message"], a)
             asks = "version: 1\ndefault: allow\nrules:\n  - {id: person, verdict: ask, tool: network, host: [11.0.0.3, 11.0.0.4]}\n"
-            config = OTHER_POOLS + 'create_ready_timeout: 240s\nnetwork_cidrs: ["11.0.0.0/24"]\n'
+            config = OTHER_POOLS + 'network_cidrs: ["11.0.0.0/24"]\n'
             with Guarded(asks, "--runtime-config", file.name, config=config) as d, d.sandbox(network={"cidrs": ["11.0.0.2"]}) as box:
                 a = patch(box, d, allow=[{"host": "11.0.0.3", "ports": [80], "for": "1m"}])
                 check(a.status == 403 and "network.allowed_cidrs" in a.json["error"]["message"], a)

@@ -65,6 +65,9 @@ class Daemon:
             self.flags += ["-runtime", runtime]
         if os.environ.get("MAS_MICROVM_DIR"):
             self.flags += ["--microvm-dir", os.environ["MAS_MICROVM_DIR"]]
+        # A boot by software emulation takes its time on a busy host.
+        if runtime == "microvm" and "--config" not in self.flags and "create_ready_timeout:" not in (config or ""):
+            config = (config or "") + "create_ready_timeout: 240s\n"
         if config is not None:
             path = os.path.join(self.dir, "config.yaml")
             with open(path, "w") as f:
@@ -76,6 +79,9 @@ class Daemon:
         self.process = None
         self.token = None
         self.image = None  # MAS_IMAGE=1: a suite with an image in place of the host's programs
+        # A create that takes longer than it may is answered after that, and the answer is waited for.
+        ready = re.search(r"^create_ready_timeout: (\d+)s$", config or "", re.M)
+        self.patience_s = int(ready[1]) + 60 if ready else 60
 
     def start(self):
         for _ in range(3):  # a port that was free may be another's by the time the daemon binds it
@@ -164,8 +170,8 @@ class Daemon:
     def connect(self):
         return socket.create_connection(("127.0.0.1", self.port), timeout=30)
 
-    def request(self, method, path, body=None, headers=None, timeout=60):
-        conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+    def request(self, method, path, body=None, headers=None, timeout=None):
+        conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout or self.patience_s)
         headers = dict(headers or {})
         if self.image and isinstance(body, dict) and (method, path) in (("POST", "/v1/sandboxes"), ("POST", "/v1/run")):
             body = dict({"image": self.image}, **body)
