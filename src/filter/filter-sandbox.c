@@ -15,6 +15,10 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+/* What a process may cease to share with others that it shares it with. */
+#define UNSHARE_KNOWN                                                                              \
+    (CLONE_FS | CLONE_FILES | CLONE_SYSVSEM | CLONE_VM | CLONE_SIGHAND | CLONE_THREAD)
+
 static const char *const allowed[] = {
     /* files */
     "access", "chdir", "chmod", "chown", "chown32", "close", "close_range", "copy_file_range",
@@ -88,7 +92,9 @@ static const struct syscall_rule rules[] = {
     NESTING_RULE,
 #define N_NESTING 2
     {"clone", 0, {{COMPARE_MASKED_EQUAL, 0, CLONE_NEW_ANY, 0}}},
-    {"unshare", 0, {{COMPARE_MASKED_EQUAL, 0, CLONE_NEW_ANY | CLONE_NEWTIME, 0}}},
+    /* The flags that are allowed, and not those that are refused: bits that mean nothing to
+     * unshare() today become flags of later kernels, and one of these makes a mount namespace. */
+    {"unshare", 0, {{COMPARE_MASKED_EQUAL, 0, (uint32_t)~UNSHARE_KNOWN, 0}}},
     /* Flags behind a pointer cannot be filtered; C libraries fall back to clone. */
     ABSENT("clone3"),
     /* Programs that find these probe for them and fall back on ENOSYS only. */

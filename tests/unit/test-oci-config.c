@@ -240,6 +240,8 @@ static void test_seccomp(void)
                                       TIOCSTI | (1ull << 32),
                                       TIOCGWINSZ,
                                       CLONE_NEWUSER,
+                                      CLONE_FILES,
+                                      0x00100000, /* no flag of unshare() yet */
                                       CLONE_VM | SIGCHLD,
                                       SOCK_STREAM | SOCK_CLOEXEC,
                                       SOCK_RAW,

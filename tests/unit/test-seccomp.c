@@ -64,6 +64,11 @@ static long try_unshare_files(void)
 {
     return unshare(CLONE_FILES);
 }
+/* An empty mount namespace, on kernels that have that. */
+static long try_unshare_new_flag(void)
+{
+    return unshare(0x00100000);
+}
 static long try_clone_user(void)
 {
     long pid = syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0);
@@ -357,6 +362,7 @@ static const struct {
 } cases[] = {
     {"unshare of a user namespace", try_unshare_user, EPERM, -1},
     {"unshare of the descriptor table", try_unshare_files, 0, 0},
+    {"unshare with a flag that does not exist yet", try_unshare_new_flag, EPERM, -2},
     {"clone with a user namespace", try_clone_user, EPERM, -1},
     {"fork", try_fork, 0, 0},
     {"clone3", try_clone3, ENOSYS, -2},
