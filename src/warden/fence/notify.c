@@ -112,22 +112,20 @@ static bool is_inside(int fd, const char *box)
            (path[n] == '/' || !path[n]);
 }
 
-static int apply_change(int pid, const struct change *c, int fd)
+/* times: those of c->times. */
+static int apply_change(const struct change *c, int fd, const struct timespec times[2])
 {
     char link[64];
-    struct timespec times[2];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     if (!c->is_times)
         return chmod(link, c->mode & 07777) < 0 ? -errno : 0;
-    int r = c->times ? read_memory(pid, c->times, times, sizeof(times)) : 0;
-    if (r < 0)
-        return r;
     return utimensat(AT_FDCWD, link, c->times ? times : NULL, 0) < 0 ? -errno : 0;
 }
 
 static int serve_change(int notify_fd, const struct seccomp_notif *n, const char *box)
 {
     struct change c;
+    struct timespec times[2];
     char path[PATH_MAX];
     int pid = (int)n->pid;
     if (n->data.arch != seccomp_arch_native() || parse_change(&n->data, &c) < 0)
@@ -135,13 +133,17 @@ static int serve_change(int notify_fd, const struct seccomp_notif *n, const char
     if (c.flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH))
         return -EINVAL;
     int r = read_path(pid, c.path, path);
+    if (r >= 0 && c.is_times && c.times)
+        r = read_memory(pid, c.times, times, sizeof(times));
     if (r < 0)
         return r;
     if (!path[0] && !(c.flags & AT_EMPTY_PATH))
         return -ENOENT;
     int nofollow = c.flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0;
     _cleanup_close_ int base = open_base(pid, &c, path);
-    /* Whose memory, directory and descriptors these were is sure only now. */
+    /* Whose memory, directory and descriptors these were is sure only now: the process may have
+     * been killed and its number given to another one at any moment before. So nothing of it is
+     * read after this, either. */
     if (ioctl(notify_fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &n->id) < 0)
         return -EPERM;
     if (base < 0)
@@ -150,7 +152,7 @@ static int serve_change(int notify_fd, const struct seccomp_notif *n, const char
         path[0] ? openat(base, path, O_PATH | O_CLOEXEC | nofollow) : fd_steal(&base);
     if (fd < 0)
         return -errno;
-    return is_inside(fd, box) ? apply_change(pid, &c, fd) : -EPERM;
+    return is_inside(fd, box) ? apply_change(&c, fd, times) : -EPERM;
 }
 
 void fence_notify_serve(int notify_fd, const char *box)
