@@ -36,7 +36,7 @@ static void on_trial(void *data)
     struct child_trees trees;
     bool used = w->blanks[CELL_OCI].used;
     oci_host(w)->trial_timer = NULL;
-    if (oci_host(w)->platform_known || used || w->ending ||
+    if (oci_host(w)->platform_known || used || w->ending || cell_exists(w, TRIAL_ID) ||
         map_count(w->by_id) >= w->options.max_sandboxes)
         return;
     memset(p.weaker, 1, sizeof(p.weaker));
