@@ -192,22 +192,19 @@ static void check_limits(const struct engine *e, uint8_t *mechanism)
               mechanism);
 }
 
+/* Namespaces are entered by the descriptor of the container's process and not by its number: the
+ * container may end at any moment, and what is done below would be done to whichever process has
+ * the number then, in the host's own namespaces perhaps. */
 static int enter_and_lower(const struct engine *e)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)e->mark.pid);
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || setns(fd, CLONE_NEWUSER) < 0)
+    if (setns(e->pidfd, CLONE_NEWUSER) < 0)
         return -errno;
     return child_lower_user_limits(&e->order.user_limits);
 }
 
 static int enter_and_limit_ptys(const struct engine *e)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)e->mark.pid);
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || setns(fd, CLONE_NEWNS) < 0)
+    if (setns(e->pidfd, CLONE_NEWNS) < 0)
         return -errno;
     return mount(NULL, "/dev/pts", NULL, MS_REMOUNT | MS_NOSUID | MS_NOEXEC,
                  "ptmxmode=0666,mode=0620,max=" MOUNT_PTYS_MAX) < 0
@@ -221,13 +218,15 @@ static void run_in_helper(const struct engine *e, int (*step)(const struct engin
                           const char *name)
 {
     int status = 0;
-    pid_t pid = helper_fork(NULL, 0);
+    pid_t pid = helper_fork(&e->pidfd, 1);
     if (pid == 0)
         _exit(step(e) < 0);
     int r = pid < 0 || waitpid(pid, &status, 0) != pid || status ? -EPERM : 0;
     child_must(r, name, WALL_USERS);
 }
 
+/* The runner waits for its connection while this looks, so no command has run yet. What it finds is
+ * the kernel's word about the process that e->pidfd holds, never the engine's. */
 void verify(struct engine *e, uint8_t *mechanism)
 {
     check_limits(e, mechanism);
