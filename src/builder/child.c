@@ -101,7 +101,9 @@ void child_wait_for_byte(const char *step)
         child_fail(step, errno, -1);
 }
 
-/* If the warden died just before, its end of the channel is closed already. */
+/* The kernel sends the signal only for a death that comes after the call. If the warden died just
+ * before, its end of the channel is closed already, and the look at it comes after the call: so one
+ * of the two always sees the death. */
 int child_die_with_warden(void)
 {
     struct pollfd p = {.fd = CHILD_CHANNEL_FD};
@@ -195,6 +197,9 @@ void child_trees_close(struct child_trees *t)
 
 _Static_assert(PLAN_MOUNTS_MAX == FD_PASS_MAX, "an order's mounts are one message's descriptors");
 
+/* The descriptors of the second message are in the order in which cell_send_order() puts them, and
+ * the order says which of them there are. The last one that was expected must be there:
+ * fd_recv_msg() fills from the front. */
 void child_receive_order(struct child_order *o, struct child_trees *ret)
 {
     int fds[FD_PASS_MAX];

@@ -34,6 +34,8 @@ int mount_open_beneath(int dirfd, const char *path)
     return fd < 0 ? -errno : fd;
 }
 
+/* Places that are the same in every sandbox. No mount of a caller's may cover one or lie below it.
+ */
 static const char *const system_dirs[] = {
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
     "/etc", "/dev", "/proc", "/sys", "/.mas",  "/run",
@@ -185,6 +187,8 @@ int mount_disk_resize(uint64_t bytes, uint64_t inodes)
                : 0;
 }
 
+/* The whole image is attached where no command sees it, its parts are bound to their places, and
+ * the whole is taken away: what is left are the parts, whose mounts keep the image alive. */
 int mount_disk_replace(int image_fd)
 {
     if (move_mount(image_fd, "", AT_FDCWD, ROOT_DISK_DIR, MOVE_MOUNT_F_EMPTY_PATH) < 0)

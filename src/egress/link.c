@@ -74,6 +74,7 @@ int link_move(int sock, int index, int ns)
     return netlink_send(sock, &m);
 }
 
+/* One that is gone already is removed: a veth goes with its other end, a tap with its emulator. */
 int link_remove(int sock, const char *name)
 {
     struct netlink_message m;

@@ -77,7 +77,8 @@ void netlink_nest_end(struct netlink_message *m, size_t at)
     a->nla_len = (uint16_t)(m->head.nlmsg_len - at);
 }
 
-/* What a socket that was handed over still holds of before is not an answer to this message. */
+/* What a socket that was handed over still holds of before is not an answer to this message, and
+ * neither is one that came after a wait for it had ended: only the number says which is which. */
 static int receive_answer(int sock, uint32_t seq)
 {
     union {

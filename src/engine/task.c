@@ -152,6 +152,12 @@ static int open_network(const struct engine *e)
     return fd;
 }
 
+/* The order matters. Everything that is mounted for the container is there before the engine is
+ * asked, because an engine binds what it finds and makes a directory of what it does not. The
+ * socket listens before the container starts, because the runner dials at once. What was mounted is
+ * taken away only after verify() has seen it inside. The record says RUNNING before the warden
+ * hears of it: a warden that is killed in between finds a container that it can adopt. The runner's
+ * connection is the last, so that no command runs before all of this. */
 void task_create(struct engine *e, int view_fd, const struct child_trees *trees)
 {
     struct engine_message ready = {.kind = ENGINE_READY};

@@ -49,6 +49,8 @@ static void must_be(bool holds, const char *what, int wall)
     child_must(holds ? 0 : -EOPNOTSUPP, step, wall);
 }
 
+/* The bounding set has to be exact: with more in it, no_new_privs alone would keep a program with
+ * file capabilities from getting them. What is in effect may be less. */
 static void check_rights(const struct engine *e)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX);
@@ -60,6 +62,8 @@ static void check_rights(const struct engine *e)
             "capabilities", WALL_USERS);
 }
 
+/* Compared with the broker's own, which are the host's: an engine that shares one of these with the
+ * container has taken a wall away, whatever its configuration says. */
 static void check_namespaces(const struct engine *e)
 {
     static const struct {
@@ -226,7 +230,7 @@ static void run_in_helper(const struct engine *e, int (*step)(const struct engin
 }
 
 /* The runner waits for its connection while this looks, so no command has run yet. What it finds is
- * the kernel's word about the process that e->pidfd holds, never the engine's. */
+ * the kernel's word about the container's first process, never the engine's. */
 void verify(struct engine *e, uint8_t *mechanism)
 {
     check_limits(e, mechanism);

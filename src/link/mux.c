@@ -17,6 +17,8 @@ struct mux_head {
     uint16_t len;
 };
 
+/* Room for FEW_FRAMES is kept in the buffer whenever data is read, so that the frames that open and
+ * end streams, which are never repeated, are never dropped for want of it. */
 #define DATA_MAX  4096
 #define FRAME_MAX (sizeof(struct mux_head) + DATA_MAX)
 #define FEW_FRAMES                                                                                 \
@@ -152,7 +154,8 @@ static bool take_frame(struct mux *m, const struct mux_head *h)
     return h->kind == MUX_DATA && m->streams[i].opened && !m->streams[i].ended_out;
 }
 
-/* False: the connection takes no more for now. */
+/* False: the connection takes no more for now. Then nothing of other streams is delivered, either,
+ * because frames are in one row; mux_turn() ends a stream that holds the others up for too long. */
 static bool deliver_data(struct mux *m)
 {
     struct mux_stream *s = &m->streams[m->current];

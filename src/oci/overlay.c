@@ -48,6 +48,9 @@ static int mount_detached(const struct oci_overlay *o)
 
 static void helper_main(const struct oci_overlay *o, int sock) __attribute__((noreturn));
 
+/* It waits for the byte, because before its maps are written it has no ids to become. The overlay
+ * remembers the credentials of the process that mounts it: those of the namespace's root, which on
+ * the host is the sandbox's runner. */
 static void helper_main(const struct oci_overlay *o, int sock)
 {
     char go;

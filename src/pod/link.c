@@ -150,6 +150,7 @@ int link_serve(const struct link_options *o, const char **ret_what)
         return listener;
     *ret_what = "wait for the runner";
     _cleanup_close_ int channel = link_await_runner(listener, lifeline);
+    /* One connection and no more: commands start after this, and must not find a second way in. */
     unlink(o->channel_path);
     fd_close(&listener);
     if (channel < 0)

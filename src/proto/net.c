@@ -18,6 +18,7 @@ static unsigned range_bits(const struct net_range *r)
     return r->family == NET_IPV4 ? 32 : 128;
 }
 
+/* The families must be the same: the bytes of an IPv4 address are also the first of an IPv6 one. */
 static bool prefix_covers(const struct net_range *outer, const struct net_range *inner)
 {
     struct address a, net;
@@ -81,6 +82,8 @@ static bool list_covers(const struct net_range *list, uint32_t n, const struct n
     return false;
 }
 
+/* The operator opens metadata addresses only by naming the very address. A network around it, such
+ * as all link-local ones, is more often written for another reason. */
 static bool is_open(const struct net_config *c, const struct net_range *r, enum address_class class)
 {
     for (uint32_t i = 0; i < c->n_open; i++)
@@ -110,6 +113,8 @@ static int check_range(const struct net_config *c, const struct net_range *r, ch
     return 0;
 }
 
+/* A range that denies takes away from what the others allow, so that the ceiling has nothing to say
+ * about it. */
 int net_ceiling_check(const struct net_config *c, const struct net_range *ranges, uint32_t n,
                       char *why, unsigned size)
 {

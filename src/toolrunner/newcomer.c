@@ -100,6 +100,7 @@ void newcomers_done(struct newcomers *n)
 /* The preface goes out at once, because the other side may wait for a sign of a runner. */
 void newcomers_take(struct newcomers *n, int fd)
 {
+    /* The oldest makes way: peers that never say HELLO must not keep out one that will. */
     if (n->n >= NEWCOMERS_MAX)
         newcomer_free(container_of(n->list.next, struct newcomer, node));
     struct newcomer *c = new0(struct newcomer);

@@ -49,6 +49,8 @@ static int outlet_receive_file(void)
     return fds[0];
 }
 
+/* What comes while there is no file is kept, and what does not fit is dropped, so that the emulator
+ * never waits for its operator. */
 static void __attribute__((noreturn)) outlet_serve(void)
 {
     static char kept[OUTLET_KEPT], data[64 * 1024];

@@ -113,7 +113,7 @@ int cell_freeze(struct cell *s, bool on, uint64_t tag)
 int cell_freeze_group(struct cell *s, bool on, uint64_t tag)
 {
     (void)tag;
-    s->frozen = true; /* or partly: it counts as such until it is killed */
+    s->frozen = true; /* also where it fails half-way: cell_kill() then thaws it in any case */
     return cgroup_freeze(&s->cgroup, on);
 }
 

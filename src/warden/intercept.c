@@ -70,6 +70,8 @@ static void reply_waiting(struct intercept *i, int error, const char *message)
     control_send(i->task.warden, &reply, fd);
 }
 
+/* The answer that is owed comes first: a control plane that waits for an interceptor of a sandbox
+ * that is gone would wait for ever. */
 static void intercept_free(struct intercept *i)
 {
     reply_waiting(i, ECANCELED, "the sandbox is gone");
@@ -158,6 +160,8 @@ static int fill_keys(const struct warden *w, const struct strbuf *file, const ch
     return r < 0 ? r : head.hosts_len == file->len - at ? 0 : -EINVAL;
 }
 
+/* The interceptor gets a copy of the file that was read, and not the control plane's descriptor:
+ * the keys are those of the seals in these very bytes. */
 static int start_program(struct intercept *i, const struct strbuf *file)
 {
     struct warden *w = i->task.warden;

@@ -56,6 +56,8 @@ void program_exec(const char *name)
     _exit(125);
 }
 
+/* The child is tied to the warden before it does anything else, and once more by program_exec(),
+ * which also notices a warden that died before the first tie. */
 pid_t program_spawn(const struct warden *w, program_exec_fn exec, int *ret_channel_fd)
 {
     int pair[2];
@@ -84,7 +86,9 @@ static void stop_watching(struct program_task *t)
     fd_close(&t->channel_fd);
 }
 
-/* Whether there may be more. What has another size is its first word, or nothing of ours. */
+/* Whether there may be more. What has another size is its first word, or nothing of ours. No
+ * program answers a task with a descriptor: one that comes all the same is closed, because a
+ * program that was taken over could fill the warden's table with them. */
 static bool take_answer(struct program_task *t)
 {
     union {
@@ -145,6 +149,7 @@ int program_task_start(struct program_task *t, program_exec_fn exec, const void 
 
 void program_task_stop(struct program_task *t)
 {
+    /* The watch goes first: the wait below reaps the process, and its number is free after that. */
     watch_remove(t->child);
     t->child = NULL;
     if (t->pid > 0) {

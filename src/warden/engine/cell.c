@@ -223,6 +223,7 @@ int engine_send_order(struct cell *s)
     return n < 0 ? (int)n : 0;
 }
 
+/* The mechanisms are what the broker found, and not what the plan asked for. */
 static void take_ready(struct cell *s, const struct engine_message *m, int *fd)
 {
     memcpy(s->mechanism, m->mechanism, sizeof(s->mechanism));
@@ -332,6 +333,8 @@ bool engine_on_exit(struct cell *s)
     struct engine_order order;
     struct warden *w = s->warden;
     s->pidfd = -1;
+    /* What the broker said before its end may be that the container has ended: then there is
+     * nothing to adopt. It may also be the mark of the container, which the record needs. */
     if (s->channel_watch)
         engine_on_channel(s);
     record_of(s, &record);

@@ -23,6 +23,9 @@ static int clone_tree(int fd, bool read_only, bool devices, unsigned more)
     return fd_steal(&tree);
 }
 
+/* The kernel copies only mounts of the namespace that the caller is in, so the warden enters the
+ * host's view for the copy. The copy is attached nowhere, and gets its attributes before any other
+ * process can have it. */
 static int open_host(int host_ns_fd, int own_ns_fd, int dirfd, const char *subpath, bool read_only,
                      bool devices, unsigned more)
 {

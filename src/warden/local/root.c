@@ -99,6 +99,9 @@ const char *const root_etc_parts[] = {
     NULL,
 };
 
+/* The copy gets its attributes while it is attached nowhere, so that there is no moment at which a
+ * process could find it writable or with programs that change their user. AT_RECURSIVE is for hosts
+ * on which a part of /usr is a mount of its own. */
 static int bind_read_only(int root_fd, const char *name)
 {
     char source[64];
@@ -225,6 +228,9 @@ static int populate_root(int root_fd, const struct root_options *o, struct error
     return 0;
 }
 
+/* What a host answers that forbids namespaces: a container's filter (EPERM, ENOSYS), a security
+ * module (EACCES), or limits of namespaces that are 0 or used up (ENOSPC, EUSERS). These mean that
+ * other runtimes may still work; all other errors are failures of this start. */
 int root_refused(struct error *err, int error, const char *what)
 {
     static const int forbidden[] = {EPERM, EACCES, ENOSYS, ENOSPC, EUSERS};
@@ -248,7 +254,9 @@ static int open_own_ns(struct error *err)
     return fd < 0 ? error_set(err, ERROR_UNAVAILABLE, errno, "open /proc/self/ns/mnt") : fd;
 }
 
-/* The host's view: follows unmounts of the host, shows it nothing of ours. */
+/* The host's view: a copy of the host's mounts that follows what the host mounts and unmounts later
+ * (MS_SLAVE) and passes nothing back. If it did not follow, it would keep a file system of the
+ * host's busy that the operator has unmounted. */
 static int make_host_view(int *ret_ns_fd, struct error *err)
 {
     if (unshare(CLONE_NEWNS) < 0)
@@ -262,6 +270,8 @@ static int make_host_view(int *ret_ns_fd, struct error *err)
     return 0;
 }
 
+/* Read-only comes last, because everything before it writes. This mount is not nodev, because the
+ * template's own device files are in it; nothing but the warden can make files here. */
 static int pivot_into(int root_fd)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID};
@@ -294,6 +304,7 @@ int root_enter(const struct root_options *o, int *ret_host_ns_fd, int *ret_own_n
     int r = make_host_view(&host_ns, err);
     if (r < 0)
         return r;
+    /* Private, unlike the view: what the host mounts from now on must not appear in sandboxes. */
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return chroot_refused(err, errno, "make the template's mount namespace");
     if (mount("mas-root", o->scratch_dir, "tmpfs", MS_NOSUID, ROOT_TMPFS_OPTIONS) < 0)

@@ -184,6 +184,8 @@ void id_range_done(struct id_range *r)
     *r = (struct id_range){0};
 }
 
+/* setgroups() is given up before the map of groups, as in write_single_map(). A kernel without that
+ * file has no such rule. */
 int userns_become_caller(uid_t uid, gid_t gid)
 {
     char map[32];
@@ -225,6 +227,8 @@ bool id_block_reserve(struct id_range *r, int64_t first)
     return true;
 }
 
+/* -1 and errors of id_block_take() are below first, so that a cell that never had ids may release
+ * them as well. */
 void id_block_release(struct id_range *r, int64_t first)
 {
     if (!r->shared && first >= r->first)

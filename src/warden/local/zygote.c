@@ -53,6 +53,8 @@ static int send_filter(int sock, enum filter_part part)
     return r < 0 ? (int)r : 0;
 }
 
+/* The filter goes in two parts and in this order: the zygote puts the first one on at once, before
+ * it hears of any sandbox, and keeps the second for its clones (filter/filter.h). */
 static int send_setup(const struct warden *w)
 {
     struct zygote_setup setup = {.template = w->child_template};
@@ -83,7 +85,7 @@ static void on_zygote_exit(pid_t pid, int wait_status, void *data)
     z->watch = NULL;
     z->pid = 0;
     fd_close(&z->sock);
-    if (served) /* one that dies at once will do so again */
+    if (served) /* one that never served will die again, and cells are cloned from the warden */
         zygote_start(w);
 }
 
@@ -166,6 +168,9 @@ pid_t zygote_clone(struct warden *w, const struct cgroup *cg, int cgroup_fd, con
         fds[n_fds++] = cgroup_fd;
     else
         memcpy(q.in, cg->in, sizeof(q.in));
+    /* The answer belongs to this request: the socket has one request at a time. A zygote that does
+     * not answer is killed and its socket closed, because a late answer would be taken for that of
+     * the next request. */
     ssize_t n = fd_send_msg(z->sock, &q, sizeof(q), fds, n_fds);
     pid_t pid = n < 0 ? -ESRCH : receive_reply(z);
     if (pid != -ESRCH)

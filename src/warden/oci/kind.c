@@ -163,7 +163,8 @@ static bool oci_dials(const struct cell *s)
     return flavour_of(s)->dials;
 }
 
-/* A runner has dialled, and its launcher passes the connection on. */
+/* A runner has dialled, and its launcher passes the connection on. The descriptor goes to the
+ * control plane, which takes nothing that comes over it for more than a runner's word. */
 static void oci_on_channel(struct cell *s)
 {
     int fds[FD_PASS_MAX];

@@ -81,7 +81,8 @@ static int arrange_descriptors(const int *fds, size_t n)
 }
 
 /* In the child; returns only on failure. Executed, and not only forked: the memory of the warden
- * holds a key. as_caller: without root's rights in the warden's user namespace, where it has one.
+ * has what it knows of all sandboxes. as_caller: without root's rights in the warden's user
+ * namespace, where it has one.
  */
 static int exec_program(const struct supervise_options *o, int program, const char *called,
                         const char *flag, bool as_caller, const int *fds, size_t n)
