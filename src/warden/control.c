@@ -23,7 +23,7 @@
 #include "warden/egress.h"
 #include "warden/state.h"
 
-#define OUTGOING_MAX 4096
+#define OUTGOING_MAX 4096 /* beside what is owed of every sandbox */
 
 struct outgoing {
     struct list link;
@@ -109,6 +109,13 @@ static void flush_replies(struct warden *w)
     set_blocked(w, false);
 }
 
+/* A control plane that has just been started is owed an event of every sandbox, that it lives or
+ * that it has ended, before it can have read the first. */
+static unsigned outgoing_max(const struct warden *w)
+{
+    return OUTGOING_MAX + 2 * w->options.max_sandboxes;
+}
+
 void control_send(struct warden *w, struct plan_reply *reply, int fd)
 {
     if (!control_is_attached(w)) {
@@ -117,7 +124,7 @@ void control_send(struct warden *w, struct plan_reply *reply, int fd)
     }
     /* A control plane that stopped reading could make the warden's memory grow without end. It is
      * cut off instead: its supervisor starts another one, which adopts everything that runs. */
-    if (w->n_outgoing == OUTGOING_MAX) {
+    if (w->n_outgoing >= outgoing_max(w)) {
         log_error("control plane does not read its replies");
         fd_close(&fd);
         return control_detach(w);
