@@ -4,8 +4,9 @@
  * Theory of operation. mas-link starts this program in its own container, beside itself: the
  * process that holds the runner's channel has no TLS in it. A key is made here, never leaves this
  * memory and ends with it. Its fingerprint is the first line of the container's log, which the
- * broker reads through the API server, so that the broker knows whom it reaches; the fingerprint of
- * the broker's key is an argument, and public. Neither side needs a secret to be brought to it.
+ * broker reads through the API server, so that the broker knows which link it reaches; the
+ * fingerprint of the broker's key is an argument, and public. Neither side needs a secret to be
+ * brought to it.
  *
  * Commands of the sandbox are in the same network namespace and can reach the port. Such a
  * connection comes from an address of the pod's own, as no connection of the broker does, and is

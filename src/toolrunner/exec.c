@@ -234,17 +234,17 @@ static uint64_t timeval_us(struct timeval t)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
 }
 
-/* The order matters. What the command itself wrote is in the pipes by now and is read first
- * (exec_io_drain), so that a background process which holds them open cannot keep it back. Most
- * pipes end with that, and exec_check_drained() makes the exec DONE in the same turn. Where a full
- * ring stops the reading, the control plane is asked for room (exec_io_tell_draining). Only what is
- * left of it is watched, for drain_grace_ms. */
 /* A shell whose command was killed says so by its own exit. */
 static bool was_killed(int status)
 {
     return WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 128 + SIGKILL;
 }
 
+/* The order matters. What the command itself wrote is in the pipes by now and is read first
+ * (exec_io_drain), so that a background process which holds them open cannot keep it back. Most
+ * pipes end with that, and exec_check_drained() makes the exec DONE in the same turn. Where a full
+ * ring stops the reading, the control plane is asked for room (exec_io_tell_draining). Only what is
+ * left of it is watched, for drain_grace_ms. */
 void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *usage)
 {
     struct exec *e = NULL;

@@ -276,7 +276,7 @@ int main(int argc, char **argv)
 {
     if (guest_is_here(argc, argv))
         guest_main();
-    spawn_look_at_host(); /* also for all whom a zygote clones */
+    spawn_look_at_host(); /* before a zygote clones: its clones do not look again */
     if (argc > 1 && strcmp(argv[1], ZYGOTE_OPTION) == 0)
         zygote_main(argc, argv, run_as);
     if (argc == 4 && strcmp(argv[1], THROUGH_PROXY_OPTION) == 0)

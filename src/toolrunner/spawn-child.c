@@ -249,7 +249,9 @@ IN_CHILD static int child_exec(struct spawn_plan *p)
     p->stage = "exec";
     if (!*name)
         return -ENOENT;
-    if (p->leaves) /* who hangs in execve() keeps no pipe of another command's open */
+    /* A child that hangs in execve(), on a slow file system, must not keep a pipe of another
+     * command's open, whose end would then never be read. */
+    if (p->leaves)
         raw_call(SYS_close_range, 3, ~0u, 0);
     return strchr(name, '/') ? exec_direct(p, name) : exec_search(p, name);
 }

@@ -24,7 +24,8 @@
 #define LEAVE_FLAGS      (CLONE_VM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD)
 #define SUID_DUMPABLE    "/proc/sys/fs/suid_dumpable"
 
-/* A start that is waited for. Who has to be continued that often is being stopped on purpose. */
+/* A start that is waited for. A child that has to be continued more often than WAIT_STOPS_MAX is
+ * being stopped on purpose, by a command of the same user. */
 #define WAIT_TURN_NS   (20 * 1000 * 1000ll)
 #define WAIT_MAX_NS    (5 * 1000 * 1000 * 1000ll)
 #define WAIT_STOPS_MAX 5

@@ -129,7 +129,7 @@ static int make_process(struct cell *s, const char **ret_step)
     return s->ops->admit ? s->ops->admit(s) : 0;
 }
 
-/* The loop never saw the process, so it is reaped here. */
+/* The loop never saw the process, or will not look at it again, so it is reaped here. */
 static void undo_process(struct cell *s)
 {
     int status;

@@ -91,6 +91,7 @@ static int copy_entry(int source, int target, const char *name, struct copy_budg
     return r == -EEXIST ? 0 : r;
 }
 
+/* A pattern without a star is one name, which need not be there. */
 int copy_each(int dirfd, const char *pattern, int (*each)(void *data, const char *name), void *data)
 {
     size_t n = strlen(pattern) - 1;

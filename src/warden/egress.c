@@ -70,6 +70,8 @@ static void net_exec(const struct warden *w, int channel_fd)
     program_exec("mas-net");
 }
 
+/* By the serial, which no other cell ever has: the answer may be about a cell that has ended since,
+ * and whose id another one has by now. */
 static struct cell *find_waiting(const struct warden *w, uint64_t tag)
 {
     size_t cursor = 0;

@@ -106,6 +106,8 @@ static void empty_group(int parent_fd, const char *name)
         kill_member(fd, pid);
 }
 
+/* One level: groups of sandboxes have none below them, because nothing in a sandbox can make one. A
+ * directory that is still in use stays, and is tried again by the caller or at the next start. */
 int sweep_cgroup_tree(int parent_fd, const char *name)
 {
     int removed = 0;

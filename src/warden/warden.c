@@ -181,9 +181,9 @@ struct warden *warden_new(const struct warden_options *o, struct error *err)
         warden_free(w);
         return NULL;
     }
-    /* Paths of the caller's are not used after the start. */
-    /* The descriptors were duplicated or have been closed by now. A use after this point would be a
-     * fault, and -1 and NULL make it one that shows. */
+    /* Paths of the caller's are not used after the start, and its descriptors were duplicated or
+     * have been closed by now. A use after this point would be a fault, and -1 and NULL make it one
+     * that shows. */
     w->options.state_dir = w->options.cgroup_prefix = w->options.audit_checkpoint_file = NULL;
     w->options.mounts_allow = NULL;
     w->options.policy_file = w->options.fence_dir = NULL;

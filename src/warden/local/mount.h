@@ -18,7 +18,7 @@ int mount_clone_tree(int dirfd);
  * root could leave a set-user-id program behind. tool_id is the tool's on the host. -EPERM for
  * root's, or what the file system says that cannot do it; the mount then stays as it is. */
 int mount_map_owner(int tree_fd, int proc_fd, uint32_t tool_id);
-/* The same for several ids: who owns a file on disk, and whom it shows as. */
+/* The same for several ids: the owner of a file on disk, and the owner that it is shown with. */
 struct mount_owner {
     uint32_t on_disk, shown;
 };
