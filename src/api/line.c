@@ -48,7 +48,8 @@ static void answer_call(struct line_call *c, json_t *result, const char *message
 static void on_done(void *data, const struct tool_result *r)
 {
     struct line_call *c = data;
-    answer_call(c, r->result, r->ok ? NULL : r->message, r->exit_code,
+    bool ok = r->ok || tool_result_is_unsuccessful(r);
+    answer_call(c, r->result, ok ? NULL : r->message, ok ? 0 : r->exit_code,
                 clock_mono_ns() - c->started_ns);
 }
 

@@ -142,19 +142,20 @@ static void on_tool_done(void *data, const struct tool_result *r)
 {
     struct execute *x = data;
     struct api_request *req = x->req;
+    bool ok = r->ok || tool_result_is_unsuccessful(r);
     json_t *o = json_object();
     if (x->tool_call_id)
         json_object_set_new(o, "tool_call_id", json_string(x->tool_call_id));
-    json_object_set_new(o, "status", json_string(r->ok ? "ok" : "error"));
+    json_object_set_new(o, "status", json_string(ok ? "ok" : "error"));
     if (r->result)
         json_object_set(o, "result", r->result);
-    if (!r->ok)
+    if (!ok)
         json_object_set_new(
             o, "error",
             json_pack("{s:s, s:o}", "code", r->code, "message", json_message(r->message)));
     if (r->approval_id)
         json_object_set_new(o, "approval_id", json_string(r->approval_id));
-    json_object_set_new(o, "exit_code", json_integer(r->exit_code));
+    json_object_set_new(o, "exit_code", json_integer(ok ? 0 : r->exit_code));
     /* Whole numbers, rounded up: clients of this contract decode both into integers. */
     json_object_set_new(
         o, "usage",
@@ -240,9 +241,12 @@ int handle_mas_destroy(struct api_request *req)
         return r;
     if (!id)
         return error_field(req->err, "sandbox_id", "'sandbox_id' is missing");
+    /* The contract has no error for a sandbox that is gone already, or never was: its clients
+     * destroy what they may have made, some of them twice. */
     struct sandbox *sb = api_lookup_sandbox(req, id);
-    if (!sb)
-        return error_set(req->err, ERROR_NOT_FOUND, 0, "there is no sandbox '%.80s'", id);
-    sandbox_reply_deleted(req, sb, 200, view_destroyed);
+    if (sb)
+        sandbox_reply_deleted(req, sb, 200, view_destroyed);
+    else
+        api_reply(req, 200, view_destroyed(NULL));
     return 0;
 }

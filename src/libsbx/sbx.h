@@ -155,7 +155,8 @@ struct sbx_tool_result {
 };
 void sbx_tool_result_done(struct sbx_tool_result *r);
 
-/* A tool that fails or is denied is a result with ok 0, not an error. */
+/* A tool that fails or is denied is a result with ok 0, not an error. What a tool says itself did
+ * not succeed is ok, with "success" false in the result. */
 int sbx_tool_execute(struct sbx_client *c, const struct sbx_tool_call *call,
                      struct sbx_tool_result *ret, struct sbx_error *err);
 /* Starts a daemon for this one call and talks to it over stdin and stdout. daemon: its path, or

@@ -187,6 +187,12 @@ static void answer_json(struct tool_call *call, struct exec *e)
     call->on_done(call->data, &r);
 }
 
+bool tool_result_is_unsuccessful(const struct tool_result *r)
+{
+    return !r->ok && strcmp(r->code, "tool_failed") == 0 &&
+           json_is_false(json_object_get(r->result, "success"));
+}
+
 static void on_run_done(void *data, struct run *run, struct exec *e, const struct error *err)
 {
     struct tool_call *call = data;

@@ -90,6 +90,11 @@ struct tool_result {
     const char *stderr_text; /* may be NULL */
 };
 
+/* Whether the tool itself answers that what it was asked for did not succeed: no file of that name,
+ * a server that refuses. Clients of the MAS API have that as a result, whose "success" and "error"
+ * a model reads, and end the whole run of an agent at an error. */
+bool tool_result_is_unsuccessful(const struct tool_result *r);
+
 /* on_done comes exactly once, from inside or later; the call is gone when it returns. Returns the
  * call while it is under way, NULL when on_done has come already. */
 struct tool_call *tool_call_start(const struct tool_options *o, const struct tool_request *req,

@@ -36,7 +36,7 @@ static int parse_format(const json_t *args, enum fetch_format *ret, struct error
     if (r < 0)
         return r;
     for (int i = 0; i < _FETCH_FORMAT_MAX; i++)
-        if (strcmp(name, format_names[i]) == 0 || !*name) {
+        if (strcasecmp(name, format_names[i]) == 0 || !*name) {
             *ret = (enum fetch_format)i;
             return 0;
         }

@@ -106,10 +106,15 @@ static int parse_args(const struct toolnet *net, const json_t *args, struct sear
 {
     int r = args_string(args, "query", &s->query, err);
     if (r < 0 || (r = args_timeout(net, args, &s->timeout_ms, err)) < 0 ||
-        (r = json_member_int(args, "max_results", 1, TOOLNET_SEARCH_RESULTS_MAX, &s->max_results,
-                             err)) < 0 ||
+        (r = json_member_int(args, "max_results", INT64_MIN, INT64_MAX, &s->max_results, err)) <
+            0 ||
         (r = json_member_string(args, "language", &s->language, err)) < 0)
         return r;
+    /* Models ask for any number; as many as there may be is no less than they meant. */
+    if (s->max_results <= 0)
+        s->max_results = TOOLNET_SEARCH_RESULTS;
+    if (s->max_results > TOOLNET_SEARCH_RESULTS_MAX)
+        s->max_results = TOOLNET_SEARCH_RESULTS_MAX;
     if (strlen(s->query) > TOOLNET_QUERY_MAX)
         return error_field(err, "query", "'query' is longer than %d bytes", TOOLNET_QUERY_MAX);
     if (strlen(s->language) > LANGUAGE_MAX)

@@ -197,6 +197,9 @@ static json_t *action_delete(struct request *q, struct tool_failure *f)
         r = tree_remove(q->real);
     else
         r = (S_ISDIR(st.st_mode) ? rmdir(q->real) : unlink(q->real)) < 0 ? -errno : 0;
+    if (r == -ENOTEMPTY && !q->recursive)
+        return fail_with(f,
+                         "the directory is not empty; with \"recursive\": true all in it goes too");
     if (r < 0)
         return fail_errno(f, "delete", q->path, -r);
     return json_pack("{s:b, s:s}", "success", 1, "message", "deleted");

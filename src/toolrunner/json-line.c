@@ -208,6 +208,12 @@ static json_t *line_answer(const char *line, size_t len)
         return request_answer(&q, NULL, &f, 0);
     }
     _cleanup_json_ json_t *result = request_run(&q, &f);
+    /* What the tool itself says did not succeed is a result, as in the daemon's answers. */
+    if (f.code && !strcmp(f.code, "tool_failed") &&
+        json_is_false(json_object_get(f.result, "success"))) {
+        result = steal_ptr(f.result);
+        f.code = NULL;
+    }
     json_t *answer = request_answer(&q, result, &f, clock_mono_ns() - started);
     json_decref(f.result);
     return answer;

@@ -212,7 +212,7 @@ def test_a_tool_calls_that_fail_are_denied_are_no_calls():
                              ("calculator", {"expression": "1"}, {"policy": {"AllowedTools": ["x"]}}),
                              ("calculator", {"expression": "1"}, {"sandbox_id": "nope"}),
                              ("shell", {"command": "exit 3"}, {}), ("shell", {"command": "sleep 9"}, {"policy": {"Timeout": 50000000}}),
-                             ("file_system", {"action": "read", "path": "/workspace/none"}, {"policy": {"AllowedPaths": ["/workspace"]}}),
+                             ("file_system", {"action": "read", "path": "/workspace/none"}, {}),
                              ("http_client", {"method": "GET", "url": "http://127.0.0.1:1/"}, {}),
                              ("fetch", {"url": "http://127.0.0.1:1/"}, {})):
         got = execute(tool, args, **more)
@@ -221,18 +221,39 @@ def test_a_tool_calls_that_fail_are_denied_are_no_calls():
             equal([p for p in decode(got["result"], TOOLS[tool]) if "is missing" not in p], [], f"{tool}: {got}")
 
 
-@test("A: the line protocol")
-def test_a_the_line_protocol():
+@test("A: what a tool says did not succeed is a result, over HTTP and over a line: at an error its clients end the agent's run")
+def test_a_what_a_tool_says_did_not_succeed_is_a_result():
+    reach = {"AllowedPaths": ["/workspace"], "Network": {"Enabled": True}}
+    calls = [("file_system", {"action": "read", "path": "/workspace/none"}), ("file_system", {"action": "list", "path": "/workspace/none"}),
+             ("http_client", {"method": "GET", "url": "http://127.0.0.1:1/"}), ("fetch", {"url": "http://127.0.0.1:1/", "format": "text"})]
+    for tool, args in calls:
+        got = execute(tool, args, policy=reach)
+        equal((got["status"], got["exit_code"], got.get("error"), got["result"]["success"]), ("ok", 0, None, False), got)
+        equal([p for p in decode(got["result"], TOOLS[tool]) if "is missing" not in p], [], f"{tool}: {got}")
+    lines = [{"id": str(i), "tool": tool, "args": args, "policy": reach} for i, (tool, args) in enumerate(calls)]
+    for a in line_answers(lines, "--gateway-allow-private", "127.0.0.0/8"):
+        equal(decode(a, LINE), [], a)
+        equal((a["exit_code"], a.get("error"), a["result"]["success"]), (0, None, False), a)
+
+
+def line_answers(lines, *options):
     state = tempfile.mkdtemp(prefix="mas-test-")
-    lines = [{"id": "1", "tool": "calculator", "args": {"expression": "15*8+7"}, "policy": {}}, {"id": "2", "tool": "nope", "args": {}},
-             {"id": "3", "tool": "calculator", "args": {"expression": "1/0"}}, {"id": "4"}]
     try:
-        p = subprocess.run([SANDBOXD, "--state-dir", os.path.join(state, "s")], input="\n".join(map(json.dumps, lines)) + "\nno json\n",
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S)
+        p = subprocess.run([SANDBOXD, "--state-dir", os.path.join(state, "s"), *options], timeout=PATIENCE_S, text=True,
+                           input="".join((x if isinstance(x, str) else json.dumps(x)) + "\n" for x in lines),
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     finally:
         shutil.rmtree(state, ignore_errors=True)
     answers = [json.loads(line) for line in p.stdout.splitlines()]
-    equal([a["id"] for a in answers], ["1", "2", "3", "4", ""], p.stderr)
+    equal(len(answers), len(lines), p.stderr)
+    return answers
+
+
+@test("A: the line protocol")
+def test_a_the_line_protocol():
+    answers = line_answers([{"id": "1", "tool": "calculator", "args": {"expression": "15*8+7"}, "policy": {}}, {"id": "2", "tool": "nope", "args": {}},
+                            {"id": "3", "tool": "calculator", "args": {"expression": "1/0"}}, {"id": "4"}, "no json"])
+    equal([a["id"] for a in answers], ["1", "2", "3", "4", ""])
     for a in answers:
         equal(decode(a, LINE), [], a)
 

@@ -110,6 +110,15 @@ def refused(code, message, tool, args=None, policy=None, **kw):
     return v
 
 
+def unsuccessful(words, tool, args=None, policy=None, **kw):
+    """The tool ran and says itself that it did not succeed: a result, which an agent's model reads and goes on from. The
+    library ends an agent's whole run at an error."""
+    r = ok(tool, args, policy, **kw)
+    equal(r["success"], False, r)
+    check(words in r["error"], r)
+    return r
+
+
 def sh(command, policy=None, **kw):
     return ok("shell", {"command": command}, policy, **kw)["stdout"]
 
@@ -165,9 +174,8 @@ def test_create_execute_with_the_caller_own_id_destroy():
     equal(create("Run:1/x".replace("/", "_")), "Run:1_x")
     sh("echo kept > /workspace/f", sandbox="Run:1_x")
     equal(sh("cat /workspace/f", sandbox="Run:1_x"), "kept\n")
-    destroy("Run:1_x")
-    a = daemon().post("/v1/sandbox/destroy", {"sandbox_id": "Run:1_x"})
-    equal((a.status, a.json["error"]["code"]), (404, "not_found"))
+    for sandbox_id in ("Run:1_x", "Run:1_x", "never-made", ""):
+        destroy(sandbox_id)
     refused("invalid_request", "there is no sandbox", "calculator", {"expression": "1"}, sandbox="Run:1_x")
 
 
@@ -602,17 +610,16 @@ def test_file_system_write_append_read_list_delete():
     check(files["a.txt"]["mod_time"][:2] == "20" and "T" in files["a.txt"]["mod_time"], files)
     r = fs(action="list", path="/workspace/d", recursive=True)
     check("/workspace/d/sub/b" in [f["path"] for f in r["files"]], r)
-    v = refused("tool_failed", "", "file_system", {"action": "delete", "path": "/workspace/d"}, sandbox=sid)
-    equal(v["result"]["success"], False)
-    check(v["result"]["error"], v)
+    r = unsuccessful("not empty", "file_system", {"action": "delete", "path": "/workspace/d"}, sandbox=sid)
+    check("recursive" in r["error"], "it does not say how to: " + r["error"])
     fs(action="delete", path="/workspace/d/a.txt")
     fs(action="delete", path="/workspace/d", recursive=True)
-    v = refused("tool_failed", "No such file", "file_system", {"action": "read", "path": "/workspace/d"}, sandbox=sid)
-    equal(v["result"]["success"], False)
+    for action in ("read", "list", "delete"):
+        equal(set(unsuccessful("No such file", "file_system", {"action": action, "path": "/workspace/d"}, sandbox=sid)), {"success", "error"})
     refused("invalid_request", "", "file_system", {"action": "burn", "path": "/workspace/x"}, sandbox=sid)
     refused("invalid_request", "", "file_system", {"action": "read"}, sandbox=sid)
     refused("invalid_request", "", "file_system", {"path": "/workspace/x"}, sandbox=sid)
-    refused("tool_failed", "", "file_system", {"action": "read", "path": "/workspace"}, sandbox=sid)
+    unsuccessful("Is a directory", "file_system", {"action": "read", "path": "/workspace"}, sandbox=sid)
     destroy(sid)
 
 
@@ -620,10 +627,9 @@ def test_file_system_write_append_read_list_delete():
 def test_file_system_10_mib_is_the_limit():
     sid = create(policy=FILES)
     sh("head -c 10485761 /dev/zero > /workspace/big; head -c 10485760 /dev/zero | tr '\\0' x > /workspace/fits", sandbox=sid)
-    refused("tool_failed", "10 MiB", "file_system", {"action": "read", "path": "/workspace/big"}, sandbox=sid)
+    unsuccessful("10 MiB", "file_system", {"action": "read", "path": "/workspace/big"}, sandbox=sid)
     equal(len(ok("file_system", {"action": "read", "path": "/workspace/fits"}, sandbox=sid)["content"]), 10 * MIB)
-    refused("tool_failed", "10 MiB", "file_system", {"action": "write", "path": "/workspace/fits", "content": "y",
-                                                     "append": True}, sandbox=sid)
+    unsuccessful("10 MiB", "file_system", {"action": "write", "path": "/workspace/fits", "content": "y", "append": True}, sandbox=sid)
     destroy(sid)
 
 
@@ -632,8 +638,8 @@ def test_file_system_bytes_that_are_no_text_pipes():
     sid = create(policy=FILES)
     sh("printf '\\377\\0x' > /workspace/b; mkfifo /workspace/p", sandbox=sid)
     equal(ok("file_system", {"action": "read", "path": "/workspace/b"}, sandbox=sid)["content"], "\ufffd\0x")
-    refused("tool_failed", "", "file_system", {"action": "read", "path": "/workspace/p"}, sandbox=sid)
-    refused("tool_failed", "", "file_system", {"action": "write", "path": "/workspace/p", "content": "x"}, sandbox=sid)
+    unsuccessful("regular", "file_system", {"action": "read", "path": "/workspace/p"}, sandbox=sid)
+    unsuccessful("", "file_system", {"action": "write", "path": "/workspace/p", "content": "x"}, sandbox=sid)
     destroy(sid)
 
 
@@ -647,9 +653,7 @@ def test_http_client_exact_shape_methods_headers_body():
     check(r["status"].startswith("201"), r)
     equal({k.lower(): v for k, v in r["headers"].items()}["content-type"], "application/json")
     check(isinstance(r["duration"], str) and r["duration"].endswith("s"), r)
-    r = execute("http_client", {"method": "GET", "url": url("/nothing")}, NET)["result"]
-    equal((r["success"], r["status_code"]), (False, 404))
-    check(r["error"], r)
+    equal(unsuccessful("404", "http_client", {"method": "GET", "url": url("/nothing")}, NET)["status_code"], 404)
 
 
 @test("http_client: limits, timeouts and failures say what happened")
@@ -657,11 +661,12 @@ def test_http_client_limits_timeouts_and_failures_say():
     v = execute("http_client", {"method": "GET", "url": url("/big")}, NET)
     check(len(v["result"]["body"]) <= 5 * MIB, "over 5 MiB of body")
     start = time.time()
-    v = execute("http_client", {"method": "GET", "url": url("/slow"), "timeout": 1}, NET)
-    equal((v["status"], time.time() - start < PATIENCE_S), ("error", True), v)
-    v = refused("tool_failed", "", "http_client", {"method": "GET", "url": "http://127.0.0.1:1/"}, NET)
-    equal(v["result"]["success"], False)
-    refused("tool_failed", "", "http_client", {"method": "GET", "url": "http://nowhere.invalid/"}, NET)
+    unsuccessful("timed out", "http_client", {"method": "GET", "url": url("/slow"), "timeout": 1}, NET)
+    check(time.time() - start < PATIENCE_S, "its own timeout did not count")
+    for tool, more in (("http_client", {"method": "GET"}), ("fetch", {"format": "text"})):
+        unsuccessful("refused", tool, dict(more, url="http://127.0.0.1:1/"), NET)
+        unsuccessful("", tool, dict(more, url="http://nowhere.invalid/"), NET)
+        unsuccessful("404", tool, dict(more, url=url("/nothing")), NET)
     for bad in ("file:///etc/passwd", "gopher://127.0.0.1/", "not a url", "http://"):
         v = execute("http_client", {"method": "GET", "url": bad}, NET)
         equal(v["status"], "error", bad)
@@ -681,6 +686,7 @@ def test_fetch_text_markdown_and_html_exact_shape():
     md = fetch("markdown")
     check("# Head" in md and "**bold**" in md and "no()" not in md, md)
     check("<h1>Head</h1>" in fetch("html"), "html")
+    equal(ok("fetch", {"url": url("/page"), "format": "Text", "timeout": 100000}, NET)["content"], text)
     refused("invalid_request", "format", "fetch", {"url": url("/page"), "format": "pdf"}, NET)
 
 
@@ -692,6 +698,8 @@ def test_web_search_exact_shape_from_the_configured():
     equal(set(r["results"][0]), {"title", "url", "snippet", "source"})
     check("https://b.example/" in [x["url"] for x in r["results"]], r)
     equal(len(ok("web_search", {"query": "mas", "max_results": 1}, NET)["results"]), 1)
+    for most in (0, -1, 500):
+        equal(len(ok("web_search", {"query": "mas", "max_results": most}, NET)["results"]), 2, "a number out of range is the nearest that is in it")
     refused("invalid_request", "query", "web_search", {}, NET)
 
 

@@ -485,6 +485,13 @@ static void test_lines(const char *binary)
        "policy paths");
     ok(line_answer(
            fd,
+           "{\"id\":\"c9\",\"tool\":\"file_system\",\"args\":{\"action\":\"read\",\"path\":"
+           "\"/tmp/none\"},\"policy\":{\"AllowedPaths\":[\"/tmp\"]}}\n",
+           "{\"id\":\"c9\",\"result\":{\"success\":false,\"error\":\"read /tmp/none: No such file or "
+           "directory\"},\"exit_code\":0,"),
+       "what a tool says did not succeed is a result");
+    ok(line_answer(
+           fd,
            "{\"tool_call_id\":\"c7\",\"tool\":{\"name\":\"calculator\",\"args\":{\"expression\":"
            "\"1/0\"}}}\n",
            "{\"tool_call_id\":\"c7\",\"status\":\"error\",\"error\":{\"code\":\"tool_failed\","

@@ -173,9 +173,17 @@ func mas(base string) {
 		call("POST", base+"/v1/sandbox/execute", request, &refused)
 		check(refused.Status == "error" && refused.Error != nil && refused.Error.Code == "policy_denied", "a refusal is readable too")
 	}
-	var gone createResponse
-	call("POST", base+"/v1/sandbox/destroy", map[string]any{"sandbox_id": made.SandboxID}, &gone)
-	check(gone.Status == "ok", "and it is destroyed")
+	// At an error the library ends the run of an agent; what a tool says itself is for the model to read.
+	var missing executeResponse
+	call("POST", base+"/v1/sandbox/execute", map[string]any{"sandbox_id": made.SandboxID, "policy": policy{AllowedPaths: []string{"/workspace"}},
+		"tool": map[string]any{"name": "file_system", "args": map[string]any{"action": "read", "path": "/workspace/none"}}}, &missing)
+	check(missing.Status == "ok" && missing.Error == nil && missing.ExitCode == 0 && missing.Result["success"] == false,
+		"a file that is not there is a result: %+v", missing)
+	for _, when := range []string{"", " again", " once more"} {
+		var gone createResponse
+		call("POST", base+"/v1/sandbox/destroy", map[string]any{"sandbox_id": made.SandboxID}, &gone)
+		check(gone.Status == "ok", "and it is destroyed%s", when)
+	}
 }
 
 func sbx(base string) {
@@ -218,9 +226,10 @@ func actions(base string) {
 // lines makes one call as the library does without a server: a process for each call, its output and errors in one, of
 // which the last line that is an answer counts.
 func lines(sandboxd string) {
-	for _, tool := range []string{"calculator", "nosuch"} {
-		text, _ := json.Marshal(lineRequest{ID: "c1", Tool: tool, Args: map[string]any{"expression": "15*8+7"},
-			Policy: policy{AllowedTools: []string{"calculator"}}})
+	args := map[string]any{"expression": "15*8+7", "action": "read", "path": "/workspace/none"}
+	for _, tool := range []string{"calculator", "file_system", "nosuch"} {
+		text, _ := json.Marshal(lineRequest{ID: "c1", Tool: tool, Args: args,
+			Policy: policy{AllowedTools: []string{"calculator", "file_system"}, AllowedPaths: []string{"/workspace"}}})
 		command := exec.Command(sandboxd)
 		command.Stdin = strings.NewReader(string(text) + "\n")
 		output, err := command.CombinedOutput()
@@ -235,6 +244,8 @@ func lines(sandboxd string) {
 		check(err == nil && got != nil && got.ID == "c1" && got.Duration != "", "a process for one call answers it: %v %q", err, output)
 		if got != nil && tool == "calculator" {
 			check(got.Error == "" && got.Result["result"] == 127.0, "the calculator over a line says 127")
+		} else if got != nil && tool == "file_system" {
+			check(got.Error == "" && got.ExitCode == 0 && got.Result["success"] == false, "a file that is not there is a result over a line, too")
 		} else if got != nil {
 			check(got.Error != "" && got.ExitCode != 0, "a refusal over a line is an error in words: %s", got.Error)
 		}
