@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/map.h"
 #include "gateway/gateway-proto.h"
 #include "gateway/rule.h"
 
@@ -110,28 +111,28 @@ static struct rule_list parse_list(char *const *hosts)
     return l;
 }
 
-static void add_once(char **list, size_t *n, char *text)
-{
-    for (size_t i = 0; i < *n; i++)
-        if (strcmp(list[i], text) == 0) {
-            free(text);
-            return;
-        }
-    list[(*n)++] = text;
-}
+/* Both lists may be a caller's, and two short ones can have a long result: every name of the one
+ * with every port of the other. So the work ends one rule behind what a request has room for: such
+ * a list is refused where it is checked or sent, and its rest would not be looked at. */
+#define INTERSECTION_MAX (GATEWAY_HOSTS_MAX + 1)
 
 static char **intersect(const struct rule_list *a, const struct rule_list *b)
 {
-    char **out = xcalloc(a->n * b->n + 2, sizeof(*out));
-    size_t n = 0;
-    for (size_t i = 0; i < a->n; i++)
-        for (size_t k = 0; k < b->n; k++) {
-            struct rule both;
-            if (!rule_intersect(&a->rules[i], &b->rules[k], &both))
-                continue;
-            add_once(out, &n, rule_format(&both));
-            rule_done(&both);
-        }
+    size_t pairs = a->n * b->n, n = 0;
+    char **out = xcalloc((pairs < INTERSECTION_MAX ? pairs : INTERSECTION_MAX) + 2, sizeof(*out));
+    struct map *seen = map_new();
+    for (size_t i = 0; i < pairs && n < INTERSECTION_MAX; i++) {
+        struct rule both;
+        if (!rule_intersect(&a->rules[i / b->n], &b->rules[i % b->n], &both))
+            continue;
+        char *text = rule_format(&both);
+        rule_done(&both);
+        if (map_put(seen, text, seen))
+            free(text);
+        else
+            out[n++] = text;
+    }
+    map_free(seen);
     /* An empty list would mean every host, and the two lists have none in common. */
     if (n == 0)
         out[n++] = xstrdup(GATEWAY_HOST_NONE);

@@ -27,8 +27,9 @@ struct gateway_rules {
 
 /* The hosts that both lists allow, so that a call's list can narrow its sandbox's and never widen
  * it. NULL or empty in: every host; NULL out: every host. Where the lists have nothing in common,
- * or one has an entry that is no rule, the result allows less, down to GATEWAY_HOST_NONE alone. The
- * caller frees with strv_free(). */
+ * or one has an entry that is no rule, the result allows less, down to GATEWAY_HOST_NONE alone. A
+ * result of more than GATEWAY_HOSTS_MAX rules is cut behind one more, which gateway_rules_check()
+ * refuses. The caller frees with strv_free(). */
 char **gateway_hosts_intersect(char *const *a, char *const *b);
 /* Does `wide` allow every host that `narrow` allows? Empty lists allow nothing here. What is no
  * rule is not covered. */

@@ -313,7 +313,7 @@ static int prepare_input(const struct tool_options *o, const struct tool *tool, 
 
 /* Redirects are decided by the gateway, so it gets what both policies allow. The helper is a
  * program of the host's, and no image has its libraries. */
-static void set_hosts(struct preparation *p, const struct tool_request *req)
+static int set_hosts(struct preparation *p, const struct tool_request *req, struct error *err)
 {
     const struct sandbox_policy *own = own_policy(req);
     char *const *scope = own ? own->policy.allowed_hosts : NULL;
@@ -323,6 +323,8 @@ static void set_hosts(struct preparation *p, const struct tool_request *req)
     spec_set_image(&p->spec, NULL, NULL, NULL, NULL, NULL);
     strv_free(p->spec.hosts);
     p->spec.hosts = gateway_hosts_intersect(scope, call);
+    return gateway_rules_check(
+        &(struct gateway_rules){.hosts = p->spec.hosts, .hosts_member = "AllowedHosts"}, err);
 }
 
 static int call_prepare(const struct tool_options *o, const struct tool *tool,
@@ -352,7 +354,7 @@ static int call_prepare(const struct tool_options *o, const struct tool *tool,
         p->exec_paths[i] = (struct exec_path){true, p->paths[i]};
     const struct policy *policies[] = {own ? &own->policy : NULL, req->policy};
     if (tool->place == TOOL_IN_HELPER)
-        set_hosts(p, req);
+        r = set_hosts(p, req, err);
     else if (!req->sandbox && tool->place == TOOL_AS_COMMAND)
         r = network_from_policies(&p->spec, policies, ELEMENTS(policies), err);
     if (r < 0)

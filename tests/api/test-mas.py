@@ -363,6 +363,19 @@ def test_allowedhosts_checked_on_the_url():
         check("WEB-BODY" not in json.dumps(v.get("result")), (trick, v))
 
 
+@test("two lists of hosts that have too many rules together are refused, not cut")
+def test_two_lists_of_hosts_that_have_too_many():
+    d = daemon()
+    names = {"Network": {"Enabled": True, "AllowedHosts": [f"h{i}.example" for i in range(64)]}}
+    ports = {"Network": {"Enabled": True, "AllowedHosts": [f"*:{1000 + i}" for i in range(64)]}}
+    equal(d.post("/v1/sandbox/create", {"sandbox_id": "many", "policy": names}).status, 200)
+    for tool in ({"name": "fetch", "args": {"url": "http://h1.example:1001/"}}, {"name": "web_search", "args": {"query": "x"}}):
+        a = d.post("/v1/sandbox/execute", {"sandbox_id": "many", "tool": tool, "policy": ports}).json
+        equal(a["error"]["code"], "invalid_request", a)
+        check("too many hosts" in a["error"]["message"], a)
+    d.post("/v1/sandbox/destroy", {"sandbox_id": "many"})
+
+
 @test("a call's AllowedHosts narrow the sandbox's, they never widen them")
 def test_a_call_allowedhosts_narrow_the_sandboxs_they():
     sid = create(policy={"Network": {"Enabled": True, "AllowedHosts": ["127.0.0.1"]}})

@@ -449,6 +449,28 @@ static void test_intersections(void)
     }
 }
 
+/* Every name of one list with every port of the other. */
+static void test_long_intersection(void)
+{
+    enum { EACH = 256 };
+    struct error err = {0};
+    char **names = xcalloc(EACH + 1, sizeof(*names)), **ports = xcalloc(EACH + 1, sizeof(*ports));
+    for (int i = 0; i < EACH; i++) {
+        names[i] = xasprintf("h%d.example", i);
+        ports[i] = xasprintf("*:%d", 1 + i);
+    }
+    _cleanup_strv_ char **both = gateway_hosts_intersect(names, ports);
+    ok(strv_length(both) == GATEWAY_HOSTS_MAX + 1,
+       "of %d hosts that two lists allow no more are made than a request has room for",
+       EACH * EACH);
+    ok(gateway_rules_check(&(struct gateway_rules){.hosts = both, .hosts_member = "allow"}, &err) <
+               0 &&
+           !strcmp(err.field, "allow"),
+       "and the list is refused, not cut");
+    strv_free(names);
+    strv_free(ports);
+}
+
 static void test_denied_addresses(void)
 {
     struct rule_list l = {0};
@@ -778,6 +800,7 @@ int main(void)
     test_address_rules();
     test_client_rules();
     test_intersections();
+    test_long_intersection();
     test_denied_addresses();
     test_relay();
     test_relay_backpressure();
