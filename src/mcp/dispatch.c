@@ -30,10 +30,23 @@ static json_t *server_capabilities(const struct mcp *m)
     return c;
 }
 
-static void keep_object(json_t **slot, const json_t *value)
+static bool elicits_forms(const json_t *e)
 {
-    json_decref(*slot);
-    *slot = json_deep_copy(value);
+    return json_is_object(e) && (json_object_size(e) == 0 || json_object_get(e, "form"));
+}
+
+/* A client may say as much of itself as one message holds, and a key may have a thousand sessions:
+ * so only what is asked about later is kept. */
+static unsigned read_capabilities(const json_t *c, enum mcp_revision revision)
+{
+    unsigned has = 0;
+    if (json_is_object(json_object_get(c, "sampling")))
+        has |= MCP_CLIENT_SAMPLING;
+    if (json_is_object(json_object_get(c, "roots")))
+        has |= MCP_CLIENT_ROOTS;
+    if (revision >= MCP_2025_06_18 && elicits_forms(json_object_get(c, "elicitation")))
+        has |= MCP_CLIENT_ELICITATION;
+    return has;
 }
 
 static void method_initialize(struct mcp_call *call)
@@ -53,8 +66,7 @@ static void method_initialize(struct mcp_call *call)
      * that is how MCP's versions are negotiated. */
     if (mcp_revision_parse(asked, &s->revision) < 0)
         s->revision = _MCP_REVISION_MAX - 1;
-    keep_object(&s->client_capabilities, capabilities);
-    keep_object(&s->client_info, info);
+    s->client_has = read_capabilities(capabilities, s->revision);
     s->initialized = true;
     log_debug("mcp session begins key=%s revision=%s", s->who.key, mcp_revision_name(s->revision));
     json_t *result =

@@ -83,7 +83,8 @@ struct mcp_session {
     bool initialized, ended;
     bool deaf; /* its client answers no questions any more */
     enum mcp_level level;
-    json_t *client_capabilities, *client_info;
+    unsigned client_has; /* enum mcp_client_capability: all that is kept of what a client says of
+                            itself */
     struct map *subscriptions;
     struct list calls;
     size_t n_calls;

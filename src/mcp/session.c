@@ -76,8 +76,6 @@ struct mcp_session *session_new(struct mcp *m, const struct identity *who, bool 
     s->refs = 2; /* the tables' and the caller's */
     s->who = *who;
     s->level = MCP_INFO;
-    s->client_capabilities = json_object();
-    s->client_info = json_object();
     s->subscriptions = map_new();
     s->next_stream = 1;
     list_init(&s->calls);
@@ -115,8 +113,6 @@ void session_unref(struct mcp_session *s)
     assert(s->ended && list_empty(&s->calls));
     if (s->free_data)
         s->free_data(s->data);
-    json_decref(s->client_capabilities);
-    json_decref(s->client_info);
     map_free(s->subscriptions);
     free(s);
 }
@@ -172,23 +168,9 @@ const struct identity *mcp_session_identity(const struct mcp_session *s)
     return &s->who;
 }
 
-static bool elicits_forms(const json_t *e)
-{
-    return json_is_object(e) && (json_object_size(e) == 0 || json_object_get(e, "form"));
-}
-
 bool mcp_session_client_has(const struct mcp_session *s, enum mcp_client_capability capability)
 {
-    const json_t *c = s->client_capabilities;
-    switch (capability) {
-    case MCP_CLIENT_SAMPLING:
-        return json_is_object(json_object_get(c, "sampling"));
-    case MCP_CLIENT_ELICITATION:
-        return s->revision >= MCP_2025_06_18 && elicits_forms(json_object_get(c, "elicitation"));
-    case MCP_CLIENT_ROOTS:
-        return json_is_object(json_object_get(c, "roots"));
-    }
-    return false;
+    return s->client_has & capability;
 }
 
 const struct services *mcp_session_services(const struct mcp_session *s)

@@ -55,6 +55,22 @@ def test_initialize_says_what_there():
     equal(h["capabilities"]["resources"]["subscribe"], True)
 
 
+@test("what a client says of itself is not kept")
+def test_what_a_client_says_of_itself_is_not_kept():
+    with Daemon("--blanks", "0", command=[FIXTURES]) as d:
+        pid = d.get("/v1/status").json["pid"]
+        message = hello(NEWEST)
+        message["params"]["clientInfo"]["more"] = "x" * 4_000_000
+        text = json.dumps(message)
+        for _ in range(5):
+            equal(mcp_post(d, text).status, 200)
+        before = resident_kib(pid)
+        for _ in range(20):
+            equal(mcp_post(d, text).status, 200)
+        allowed = (300 if "asan" in proc_text(pid, "maps") else 40) * 1024  # a sanitizer keeps what is freed
+        check(resident_kib(pid) - before < allowed, f"20 sessions cost {(resident_kib(pid) - before) // 1024} MiB")
+
+
 @test("an initialize that is wrong makes no session")
 def test_an_initialize_that_is_wrong_makes_no_session():
     for params in (None, {}, {"protocolVersion": 1, "capabilities": {}, "clientInfo": {}},
