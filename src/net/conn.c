@@ -250,6 +250,8 @@ static bool step_head(struct conn *c)
 static bool step_busy(struct conn *c)
 {
     struct http_request *req = &c->req;
+    if (response_end_bodiless(req))
+        return true;
     if (req->answer == ANSWER_DONE) {
         if (req->body_done) {
             finish_request(c);

@@ -226,6 +226,9 @@ bool field_has_token(const char *value, const char *token);
 
 /* response.c */
 void response_continue(struct http_request *req);
+/* Ends an answer that is whole with its head, while its handler would go on. False: it is not one.
+ */
+bool response_end_bodiless(struct http_request *req);
 void response_refuse(struct http_request *req, int status, const char *message);
 void response_error(struct http_request *req, int status, const char *message);
 

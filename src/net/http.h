@@ -6,10 +6,11 @@
  * it must answer exactly once (http_respond*, or http_upgrade_ws), now or later. A request stays
  * valid until it has been answered in full: no callback of its is called after that, and what is
  * left of its body is discarded. on_abort is called once if that cannot happen any more: the client
- * went away, the server is closed, or the body was refused by this layer (malformed, too slow, too
- * large without on_too_large). The request is invalid when on_abort returns. Callbacks are never
- * called from inside a function of this header. Requests on one connection are handled one after
- * another (pipelining), answers in order.
+ * went away, the server is closed, the body was refused by this layer (malformed, too slow, too
+ * large without on_too_large), or the request is a HEAD whose answer was begun as a stream. The
+ * request is invalid when on_abort returns. Callbacks are never called from inside a function of
+ * this header. Requests on one connection are handled one after another (pipelining), answers in
+ * order.
  *
  * A client that ends its side of the connection after its request may still read: it is sent an
  * interim answer (100), and has left if the kernel then says so. Where that cannot be tried, in the

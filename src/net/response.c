@@ -23,6 +23,7 @@ static const struct {
     {206, "Partial Content"},
     {301, "Moved Permanently"},
     {302, "Found"},
+    {303, "See Other"},
     {304, "Not Modified"},
     {307, "Temporary Redirect"},
     {308, "Permanent Redirect"},
@@ -219,6 +220,8 @@ static void respond_begin(struct http_request *req, int status, const char *cont
     req->answer = ANSWER_STREAMING;
     uv_buf_t buf = buf_of(out->data, out->len);
     conn_write(req->conn, &buf, 1);
+    if (req->no_body)
+        conn_advance(req->conn); /* to response_end_bodiless() */
 }
 
 void http_respond_begin(struct http_request *req, int status, const char *content_type)
@@ -262,6 +265,21 @@ void http_respond_end(struct http_request *req)
     if (!req->no_body && !req->unchunked)
         conn_write(req->conn, &buf, 1);
     request_set_answered(req);
+}
+
+/* An answer to HEAD is whole with its head, but the handler of a stream would go on, without an end
+ * where it follows something, and the client's next request would wait behind it. The handler hears
+ * what it hears when its client leaves. That comes in a later step and not from
+ * http_respond_begin(), whose callers go on with what on_abort frees. */
+bool response_end_bodiless(struct http_request *req)
+{
+    void (*on_abort)(struct http_request *, void *) = req->on_abort;
+    if (req->answer != ANSWER_STREAMING || !req->no_body || !on_abort)
+        return false;
+    void *data = req->abort_data;
+    request_set_answered(req);
+    on_abort(req, data);
+    return true;
 }
 
 /* Once the head is out, the only way left to say that the answer is not whole is to reset the

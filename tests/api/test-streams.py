@@ -224,6 +224,20 @@ def test_binary_24_mib_arrive_exactly_in_few_messages():
         check(joined(binary(sb, ex, f"&stdout_offset={n // 2 + 7}")) == whole[n // 2 + 7:], "by offset")
 
 
+@test("an answer to HEAD ends, whatever it would follow")
+def test_an_answer_to_head_ends_whatever_it_would_follow():
+    d = daemon()
+    with d.sandbox() as sb:
+        ex = start(sb, "sleep 1000")
+        for path in (logs_path(sb, ex), "/v1/events?follow=true", "/v1/audit?follow=true", sb.path + "/network/log?follow=true",
+                     "/v1/audit/export", sb.path + "/files/tar?path=."):
+            for accept in ("application/x-ndjson", "text/event-stream"):
+                out = d.raw(f"HEAD {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n"
+                            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+                equal((out.count(b"HTTP/1.1 200 "), out[-6:]), (2, b"\r\n\r\nok"), f"{path}: {out}")
+        equal(d.post(f"{sb.path}/execs/{ex}/cancel").status, 200, "what it looked at goes on")
+
+
 @test("a reader that never reads slows neither the command nor another reader, and costs little")
 def test_a_reader_that_never_reads_slows_neither():
     d = daemon()
