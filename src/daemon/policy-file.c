@@ -30,6 +30,8 @@ struct policy_file {
     char candidate[AUDIT_DIGEST_SIZE];
     struct stat candidate_stat;
     bool looking;
+    bool read;   /* the last look has got the text */
+    bool unread; /* the log says that no look gets it */
 };
 
 /* --- reading */
@@ -95,6 +97,7 @@ static int load_policy(struct policy_file *f, int fd, bool settled, const struct
         f->seen = st;
         return r;
     }
+    f->read = true;
     if (!settled && !has_settled(f, &st, &text))
         return 0;
     f->seen = st;
@@ -115,13 +118,24 @@ struct request {
     void *data;
 };
 
+/* What is wrong with a text is the gate's to log. That there is none is said here, because a signal
+ * has no answer that would say it: each time that an operator asks, and by the looks of every
+ * second once. */
+static void tell_unread(struct policy_file *f, bool forced, const struct error *err)
+{
+    bool unread = error_is_set(err) && !f->read;
+    if (unread && (forced || !f->unread))
+        log_error("policy is not changed: %s", err->message);
+    f->unread = unread;
+}
+
 static void on_reply(void *data, const struct plan_reply *reply, int fd)
 {
     struct request *q = data;
     struct error err = {0};
     struct stat st;
     bool changed = false;
-    q->file->looking = false;
+    q->file->looking = q->file->read = false;
     if (fd < 0)
         error_set(&err, ERROR_UNAVAILABLE, reply ? reply->error : 0, "%s cannot be opened",
                   q->file->options.name);
@@ -129,6 +143,7 @@ static void on_reply(void *data, const struct plan_reply *reply, int fd)
         fd_close(&fd);
     else
         changed = load_policy(q->file, fd, q->forced, q->has_who ? &q->who : NULL, &err) > 0;
+    tell_unread(q->file, q->forced, &err);
     if (q->done)
         q->done(q->data, changed, error_is_set(&err) ? &err : NULL);
     free(q);

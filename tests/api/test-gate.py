@@ -259,6 +259,26 @@ def test_obligations_every_limit_that_a_rule_can_name():
             check(limit.split(":")[0] in a.json["error"]["message"], a)
 
 
+@test("a policy file that cannot be read is told of when it is asked for, and once by the looks at it")
+def test_a_policy_file_that_cannot_be_read():
+    with Guarded(ALLOW) as d:
+        told = lambda: d.log_text().count("policy is not changed: " + d.policy)
+        os.rename(d.policy, d.policy + ".away")
+        wait_for(lambda: told() == 1, "the look finds no file")
+        d.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: told() == 2, "and so does a signal")
+        os.mkdir(d.policy)
+        d.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "it is not a regular file" in d.log_text(), "a directory is none")
+        equal(d.run("true")["exit_code"], 0, "the policy that was there holds")
+        os.rmdir(d.policy)
+        os.rename(d.policy + ".away", d.policy)
+        wait_for(lambda: d.post("/v1/policy/reload").status == 200, "it is there again")
+        before = told()
+        os.rename(d.policy, d.policy + ".away")
+        wait_for(lambda: told() == before + 1, "one that goes again is told of again")
+
+
 @test("a policy file that is being written is not a policy, and one whose own tests fail is none")
 def test_a_policy_file_that_is_being_written():
     whole = ALLOW + "  - {id: secret, verdict: deny, command: \"cat *\"}\n"
