@@ -265,7 +265,10 @@ int handle_audit(struct api_request *req)
     r->audit = req->services->audit;
     r->sse = stream_kind_wanted(req->http) == STREAM_SSE;
     list_init(&r->watch.node);
-    if (parse_filter(req, r, req->err) < 0) {
+    int e = parse_filter(req, r, req->err);
+    if (e >= 0 && r->sse && !r->filter.newest_first)
+        e = stream_parse_last_id(req, &r->filter.since, req->err);
+    if (e < 0) {
         reader_free(r);
         return -1;
     }

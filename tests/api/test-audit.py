@@ -117,6 +117,19 @@ def test_what_is_followed_comes_as_it_happens_as_lines():
         conn.close()
 
 
+@test("a reader of events that comes back goes on where it was")
+def test_a_reader_of_events_that_comes_back_goes_on():
+    d = daemon()
+    for _ in range(3):
+        d.run("true")
+    every = records(d, "?limit=100000")
+    last = every[-3]["seq"]
+    a = d.get("/v1/audit?since=1", headers={"Accept": "text/event-stream", "Last-Event-ID": str(last)})
+    numbers = [int(line[4:]) for line in a.body.decode().splitlines() if line.startswith("id: ")]
+    equal(numbers[:2], [last + 1, last + 2])
+    equal(d.get("/v1/audit", headers={"Accept": "text/event-stream", "Last-Event-ID": "x"}).status, 400)
+
+
 class Follower:
     """Reads the audit in a thread of its own; `last` is the newest record's number."""
 
