@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/action.h"
 #include "api/auth.h"
@@ -374,14 +375,40 @@ static const char *find_holder(const struct api_request *req)
     return *key ? key : req->who->address;
 }
 
+/* Headers that say who asks, or what is asked for. Of two the first would count here, and a proxy
+ * in front of this daemon may have looked at the last, or have added its own. */
+static int check_once(const struct http_request *http, struct error *err)
+{
+    static const char *const once[] = {
+        "Idempotency-Key", "Last-Event-ID",     "Mcp-Protocol-Version", "Mcp-Session-Id",
+        "X-Mas-Approval",  "X-Mas-Approval-Id", "X-Mas-Traffic-Token",  "X-Sandbox-Token"};
+    unsigned seen = 0;
+    const char *name, *value;
+    for (size_t i = 0; (name = http_request_header_at(http, i, &value)); i++) {
+        if (!strchr("ilmx", name[0] | 0x20))
+            continue;
+        for (size_t k = 0; k < ELEMENTS(once); k++) {
+            if (strcasecmp(name, once[k]) != 0)
+                continue;
+            if (seen & 1u << k)
+                return error_set(err, ERROR_INVALID, 0, "a request has one %s", once[k]);
+            seen |= 1u << k;
+        }
+    }
+    return 0;
+}
+
 /* The order bounds what a caller without rights costs: who it is, then its share of connections,
  * then its rate, and only then its role. A page of another origin is let in by its key alone,
  * since any page could otherwise speak with the rights of a caller that needs no key. */
 static int check_caller(struct api_request *req, const char *page, struct error *err)
 {
-    int r = req->route->flags & ROUTE_PORT     ? traffic_identify(req, err)
-            : req->route->flags & ROUTE_INGEST ? ingest_identify(req, err)
-                                               : 0;
+    int r = check_once(req->http, err);
+    if (r < 0)
+        return r;
+    r = req->route->flags & ROUTE_PORT     ? traffic_identify(req, err)
+        : req->route->flags & ROUTE_INGEST ? ingest_identify(req, err)
+                                           : 0;
     if (r == 0)
         r = auth_identify(req->services, req->http, &req->identity, err);
     if (r < 0)

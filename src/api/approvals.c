@@ -119,10 +119,13 @@ static int decide_approval(struct api_request *req, bool approve)
         r = json_member_string(req->body, "user_id", &d.user_id, req->err);
         if (r < 0)
             return r;
-        if (approve)
-            r = parse_session(req->body, &session, &prefix, &rules, &has_session, req->err);
+        r = parse_session(req->body, &session, &prefix, &rules, &has_session, req->err);
         if (r < 0)
             return r;
+        if (has_session && !approve)
+            return error_field(req->err, "session",
+                               "'session' is for a call that is approved, not for one that is "
+                               "rejected");
     }
     d.session = has_session ? &session : NULL;
     approval_reply(req, req->params[0], &d, answer_view);

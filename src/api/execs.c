@@ -64,6 +64,8 @@ int handle_exec(struct api_request *req)
         return r;
     if ((x.spec.open_stdin || x.spec.pty) && !async)
         return error_field(req->err, "async", "'open_stdin' and 'pty' need 'async': true");
+    if (x.stream && async)
+        return error_field(req->err, "stream", "'stream' and 'async' exclude each other");
     struct run_request run = exec_json_request(&x, req->services, req->who);
     run.sandbox = sb;
     enum run_mode mode = async ? RUN_ASYNC : wants_stream(req, &x) ? RUN_STREAM : RUN_SYNC;

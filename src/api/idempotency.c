@@ -185,8 +185,9 @@ static int check_share(const struct idempotency_table *t, const char *owner, str
 static int check_key(struct idempotency_table *t, const struct idempotency *e, const char *owner,
                      const char *key, const unsigned char digest[32], struct error *err)
 {
-    if (strlen(key) > KEY_MAX)
-        return error_set(err, ERROR_INVALID, 0, "Idempotency-Key is over %d bytes", KEY_MAX);
+    /* An empty one is a client's variable that was not set: all of its calls would be one. */
+    if (!*key || strlen(key) > KEY_MAX)
+        return error_set(err, ERROR_INVALID, 0, "Idempotency-Key has 1 to %d bytes", KEY_MAX);
     if (e && memcmp(e->digest, digest, 32) != 0)
         return error_set(err, ERROR_CONFLICT, 0,
                          "this Idempotency-Key was used with another request");

@@ -280,7 +280,7 @@ static int check_conditions(const struct http_request *http, struct error *err)
 {
     static const char *const names[] = {"If-Match", "If-None-Match", "If-Unmodified-Since"};
     enum http_method method = http_request_method(http);
-    if (method != HTTP_PUT_ && method != HTTP_DELETE_)
+    if (method == HTTP_GET_ || method == HTTP_HEAD_)
         return 0;
     for (size_t i = 0; i < ELEMENTS(names); i++)
         if (http_request_header(http, names[i]))
@@ -289,12 +289,25 @@ static int check_conditions(const struct http_request *http, struct error *err)
     return 0;
 }
 
+/* Whether a call that comes twice has done no more than one that came once. */
+static bool is_repeatable(const struct api_request *req)
+{
+    switch (http_request_method(req->http)) {
+    case HTTP_POST_:
+    case HTTP_PATCH_:
+        return req->route->flags & ROUTE_IDEMPOTENT;
+    case HTTP_PUT_:
+        return !api_query_switch(req, "append");
+    default:
+        return true;
+    }
+}
+
 /* A caller that sends one repeats the call when no answer came, sure that it is done once. */
 static int check_repeatable(const struct api_request *req, struct strbuf *ignored,
                             struct error *err)
 {
-    if (http_request_method(req->http) != HTTP_POST_ || (req->route->flags & ROUTE_IDEMPOTENT) ||
-        !http_request_header(req->http, "Idempotency-Key"))
+    if (is_repeatable(req) || !http_request_header(req->http, "Idempotency-Key"))
         return 0;
     if (req->route->style == STYLE_NATIVE)
         return error_set(err, ERROR_UNSUPPORTED, 0,

@@ -315,6 +315,9 @@ static int parse_file(const json_t *item, struct run_file *f, struct error *err)
         return error_field(err, "path", "the path of a file or a name in it is too long");
     if (!path_names_entry(path))
         return error_field(err, "path", "'%.200s' names no file", path);
+    if (content && encoded)
+        return error_field(err, "content_base64",
+                           "'content' and 'content_base64' exclude each other");
     f->path = xstrdup(path);
     f->mode = (unsigned)mode;
     if (encoded) {
@@ -374,9 +377,14 @@ static int parse_terminal(const json_t *body, struct exec_json *x, struct error 
     r = json_member_int(body, "rows", 1, 10000, &rows, err);
     if (r < 0)
         return r;
+    bool given_rows = r > 0;
     r = json_member_int(body, "cols", 1, 10000, &cols, err);
     if (r < 0)
         return r;
+    bool given_cols = r > 0;
+    if (!x->spec.pty && (given_rows || given_cols))
+        return error_field(err, given_rows ? "rows" : "cols",
+                           "'rows' and 'cols' are the size of a terminal: they need 'pty': true");
     x->spec.rows = (uint16_t)rows;
     x->spec.cols = (uint16_t)cols;
     return 0;

@@ -246,6 +246,17 @@ def test_one_shot_runs_the_mas_api_the_sbx_api_and_file():
         equal(d.get(path).body, b"one\n2\nthree\n")
 
 
+@test("a session is for a yes: a no that has one is refused, and decides nothing")
+def test_a_session_is_for_a_yes():
+    d = daemon()
+    with d.sandbox() as box:
+        id = d.post(box.path + "/exec", {"command": ["touch", "/workspace/x"]}).json["approval_id"]
+        a = d.post(f"/v1/approvals/{id}/reject", {"session": {"count": 3}})
+        equal((a.status, a.json["error"]["field"]), (400, "session"), a)
+        equal(d.get(f"/v1/approvals/{id}").json["status"], "pending")
+        equal(d.post(f"/v1/approvals/{id}/reject", {"session": None}).status, 200)
+
+
 @test("wait: the call blocks until a person decides")
 def test_wait_the_call_blocks_until_a_person_decides():
     d = daemon()

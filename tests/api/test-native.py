@@ -925,7 +925,8 @@ def test_idempotency_the_same_key_and_body_is_the_same():
     x = d.post("/sandboxes", {}, headers={"Idempotency-Key": "k3"})
     equal(d.post("/sandboxes", {}, headers={"Idempotency-Key": "k3"}).json, x.json)
     d.delete("/sandboxes/" + x.json["id"])
-    equal(d.post("/v1/run", {"command": ["true"]}, headers={"Idempotency-Key": "x" * 256}).status, 400)
+    for bad in ("x" * 256, ""):
+        fail(d.post("/v1/run", {"command": ["true"]}, headers={"Idempotency-Key": bad}), 400, "invalid_request", words="1 to 255")
 
 
 @test("idempotency: where no answers are remembered, a key is refused or told")
@@ -936,9 +937,45 @@ def test_idempotency_where_no_answers_are_remembered():
         for _ in range(2):
             fail(d.post(sb.path + "/exec", {"command": ["sh", "-c", "echo x >> n"]}, headers=h), 400, "unsupported", words="Idempotency-Key")
         fail(d.post(sb.path + "/files/mkdir", {"path": "d"}, headers=h), 400, "unsupported", words="Idempotency-Key")
+        fail(d.request("PATCH", sb.path + "/network", {"mode": "none"}, headers=h), 400, "unsupported", words="Idempotency-Key")
+        fail(d.put(sb.path + "/files/content?path=n&append=1", b"x", headers=h), 400, "unsupported", words="Idempotency-Key")
         equal(d.get(sb.path + "/files?path=.").json["entries"], [])
+        equal(d.put(sb.path + "/files/content?path=n", b"x", headers=h).status, 200, "it does the same again")
+        equal(d.delete(sb.path + "/files?path=n", headers=h).status, 200)
     a = d.post("/v1/sandbox/execute", {"tool": {"name": "calculator", "args": {"expression": "1"}}}, headers=h)
     equal((a.status, a.headers["X-Mas-Ignored"]), (200, "Idempotency-Key"))
+
+
+@test("a header that says who asks, or for what, comes once")
+def test_a_header_that_says_who_asks_or_for_what_comes():
+    d = daemon()
+    for name in ("Idempotency-Key", "X-Sandbox-Token", "X-Mas-Approval", "x-mas-approval-id", "X-Mas-Traffic-Token", "Last-Event-ID"):
+        answer = d.raw(f"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n{name}: a\r\n{name.upper()}: a\r\nConnection: close\r\n\r\n".encode())
+        check(answer.startswith(b"HTTP/1.1 400 ") and name.lower().encode() in answer.lower(), answer)
+
+
+@test("members that would do nothing beside another one are refused")
+def test_members_that_would_do_nothing_beside_another_one():
+    d = daemon()
+    with d.sandbox() as sb:
+        def refused(path, field, **more):
+            fail(d.post(path, dict(command=["true"], **more)), 400, "invalid_request", field=field)
+        refused(sb.path + "/exec", "stream", **{"async": True, "stream": True})
+        refused(sb.path + "/exec", "rows", rows=5)
+        refused(sb.path + "/exec", "cols", cols=5, **{"async": True})
+        refused("/v1/run", "files[0].content_base64", files=[{"path": "x", "content": "a", "content_base64": "Yg=="}])
+        equal(d.post(sb.path + "/exec", {"command": ["true"], "async": True, "stream": False, "rows": None}).status, 200)
+
+
+@test("a condition is not passed over by any method that changes something")
+def test_a_condition_is_not_passed_over_by_any_method():
+    h = {"If-Match": '"another"'}
+    with daemon().sandbox() as sb:
+        d = sb.daemon
+        for a in (d.request("PATCH", sb.path + "/network", {"mode": "none"}, headers=h), d.post(sb.path + "/exec", {"command": ["true"]}, headers=h),
+                  d.post(sb.path + "/pause", headers=h), d.delete(sb.path, headers=h)):
+            fail(a, 400, "unsupported", words="If-Match")
+        equal(d.get(sb.path).json["state"], "ready")
 
 
 @test("idempotency: at once, and when the first client left")
