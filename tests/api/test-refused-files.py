@@ -82,7 +82,7 @@ def exec_with_files(path):
 
 
 def refused_mas(a):
-    return a.status != 200 or a.json["status"] != "ok", a
+    return a.status != 200 or a.json["status"] != "ok" or a.json["result"].get("success") is False, a
 
 
 def mas(path):
