@@ -22,12 +22,10 @@
 #include "base/digits.h"
 #include "base/fd.h"
 #include "base/json.h"
-#include "base/strbuf.h"
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
 #include "kube/layout.h"
 #include "kube/manifest.h"
-#include "kube/query.h"
 
 static void annotate_look(void *data);
 
@@ -125,13 +123,11 @@ static void on_annotated(void *data, const struct kube_answer *answer)
 
 static void annotate_write(struct broker_task *t, const char *uid, const char *version)
 {
-    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
     _cleanup_json_ json_t *body =
         json_pack("{s:{s:s, s:s, s:o, s:o}}", "metadata", "uid", uid, "resourceVersion", version,
                   "annotations", t->order.op == KUBE_TAKE ? make_taken(t) : make_marks(t), "labels",
                   t->order.op == KUBE_TAKE ? json_object() : make_state(t));
-    task_object_path(t, t->object, &path);
-    task_call(t, "PATCH", path.data, body, on_annotated);
+    task_call_object(t, "PATCH", t->object, body, on_annotated);
 }
 
 /* --- what is read */
@@ -244,9 +240,7 @@ static void on_annotate_looked(void *data, const struct kube_answer *answer)
 static void annotate_look(void *data)
 {
     struct broker_task *t = data;
-    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
-    task_object_path(t, t->object, &path);
-    task_call(t, "GET", path.data, NULL, on_annotate_looked);
+    task_call_object(t, "GET", t->object, NULL, on_annotate_looked);
 }
 
 void task_start_annotate(struct broker_task *t)

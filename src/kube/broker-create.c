@@ -22,8 +22,6 @@
 #include "kube/query.h"
 #include "kube/uids.h"
 
-#define PATH_SIZE 400
-
 static void create_next(struct broker_task *t);
 static void create_again(void *data);
 
@@ -102,7 +100,6 @@ static void on_looked(void *data, const struct kube_answer *answer)
 
 static void look_up(struct broker_task *t)
 {
-    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
     const struct kube_ceiling *c = t->broker->o.ceiling;
     char name[KUBE_PLACE_SIZE];
     if (kube_manifest_is_common(t->object, c, &t->order) &&
@@ -113,9 +110,8 @@ static void look_up(struct broker_task *t)
             task_wait(t, 0, create_again);
         return;
     }
-    task_object_path(t, t->object, &path);
     t->looking = true;
-    task_call(t, "GET", path.data, NULL, on_looked);
+    task_call_object(t, "GET", t->object, NULL, on_looked);
 }
 
 static void create_again(void *data)
@@ -261,25 +257,18 @@ void task_start_create(struct broker_task *t)
 
 /* --- deleting what is ours: a namespace, or the pod in one that is shared */
 
-static void root_path(const struct broker_task *t, char path[PATH_SIZE])
+static enum kube_object task_root(const struct broker_task *t)
 {
-    const struct kube_ceiling *c = t->broker->o.ceiling;
-    char space[KUBE_PLACE_SIZE], pod[KUBE_PLACE_SIZE];
-    bool shared = kube_layout_is_shared(c);
-    snprintf(path, PATH_SIZE, "/api/v1/namespaces/%s%s%s",
-             kube_layout_namespace(c, t->order.id, space), shared ? "/pods/" : "",
-             shared ? kube_layout_pod(c, t->order.id, pod) : "");
+    return kube_layout_is_shared(t->broker->o.ceiling) ? KUBE_OBJECT_POD : KUBE_OBJECT_NAMESPACE;
 }
 
 static void send_delete(struct broker_task *t,
                         void (*on_done)(void *data, const struct kube_answer *answer))
 {
-    char path[PATH_SIZE];
-    root_path(t, path);
     _cleanup_json_ json_t *body =
         json_pack("{s:s, s:s, s:{s:s}, s:s}", "apiVersion", "v1", "kind", "DeleteOptions",
                   "preconditions", "uid", t->space_uid, "propagationPolicy", "Background");
-    task_call(t, "DELETE", path, body, on_done);
+    task_call_object(t, "DELETE", task_root(t), body, on_done);
 }
 
 /* The answer is the create's failure, whether this succeeds or not. */
@@ -358,16 +347,13 @@ static void on_delete_fence(void *data, const struct kube_answer *answer)
 /* Where the pod is not what was looked at, it is looked at, too. */
 static void delete_fence(struct broker_task *t, const json_t *root)
 {
-    const struct kube_ceiling *c = t->broker->o.ceiling;
-    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
     if (t->fenced || (!t->order.generation && !t->order.uid[0])) {
         send_delete(t, on_deleted);
-    } else if (kube_layout_is_shared(c)) {
+    } else if (task_root(t) == KUBE_OBJECT_POD) {
         if (delete_is_fenced(t, root))
             send_delete(t, on_deleted);
     } else {
-        task_object_path(t, KUBE_OBJECT_POD, &path);
-        task_call(t, "GET", path.data, NULL, on_delete_fence);
+        task_call_object(t, "GET", KUBE_OBJECT_POD, NULL, on_delete_fence);
     }
 }
 
@@ -422,9 +408,7 @@ static void on_delete_looked(void *data, const struct kube_answer *answer)
 static void delete_look(void *data)
 {
     struct broker_task *t = data;
-    char path[PATH_SIZE];
-    root_path(t, path);
-    task_call(t, "GET", path, NULL, on_delete_looked);
+    task_call_object(t, "GET", task_root(t), NULL, on_delete_looked);
 }
 
 void task_start_delete(struct broker_task *t)

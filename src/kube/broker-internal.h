@@ -77,13 +77,15 @@ enum error_code broker_error_code(enum kube_outcome outcome);
 /* Sends a request; its answer goes to on_done. One at a time per task. body is borrowed. */
 void task_call(struct broker_task *t, const char *method, const char *path, const json_t *body,
                void (*on_done)(void *data, const struct kube_answer *answer));
+/* The same about one object of the order's sandbox. */
+void task_call_object(struct broker_task *t, const char *method, enum kube_object object,
+                      const json_t *body,
+                      void (*on_done)(void *data, const struct kube_answer *answer));
 /* Calls go_on after a while: as long as the server asked for, and a growing pause besides. */
 void task_wait(struct broker_task *t, uint32_t retry_after_s, void (*go_on)(void *data));
 bool task_is_late(const struct broker_task *t);
 /* Where waiting may mend what a call came to, and there is time: the same as task_wait(). */
 bool task_repeats(struct broker_task *t, const struct kube_result *r, void (*go_on)(void *data));
-/* Of one object of the order's sandbox. */
-void task_object_path(const struct broker_task *t, enum kube_object object, struct strbuf *path);
 /* Without an answer. */
 void task_free(struct broker_task *t);
 /* Answers an order that is not begun. */

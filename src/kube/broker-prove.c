@@ -18,12 +18,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/strbuf.h"
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
 #include "kube/layout.h"
 #include "kube/manifest.h"
-#include "kube/query.h"
 #include "proto/witness.h"
 
 #define PROVE_MS  90000 /* nodes may have to fetch the link's image */
@@ -202,10 +200,7 @@ static void on_probe_seen(void *data, const struct kube_answer *answer)
 
 static void prove_look(void *data)
 {
-    struct broker_task *t = data;
-    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
-    task_object_path(t, KUBE_OBJECT_POD, &path);
-    task_call(t, "GET", path.data, NULL, on_probe_seen);
+    task_call_object(data, "GET", KUBE_OBJECT_POD, NULL, on_probe_seen);
 }
 
 static void on_probe_made(struct broker_task *t)

@@ -12,17 +12,14 @@
  *
  * The namespace is looked at where this broker has not done so for the pod: all who may make pods
  * somewhere can give one our labels, but not our namespace. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/digits.h"
 #include "base/json.h"
-#include "base/strbuf.h"
 #include "kube/broker-internal.h"
 #include "kube/ceiling.h"
 #include "kube/layout.h"
 #include "kube/manifest.h"
-#include "kube/query.h"
 
 static void claim_look(void *data);
 
@@ -51,15 +48,13 @@ static void on_claimed(void *data, const struct kube_answer *answer)
 static void claim_write(struct broker_task *t, const char *uid, const char *version)
 {
     bool lossy;
-    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
     _cleanup_json_ json_t *body =
         json_pack("{s:{s:s, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:o}}}", "metadata", "uid", uid,
                   "resourceVersion", version, "labels", KUBE_LABEL_STATE, "claimed",
                   KUBE_LABEL_ALLOCATED, "true", "annotations", KUBE_ANNOTATION_EVICT, "false",
                   KUBE_ANNOTATION_OWNER, t->order.owner, KUBE_ANNOTATION_SPEC,
                   json_string_from_bytes(t->order.spec, strlen(t->order.spec), &lossy));
-    task_object_path(t, KUBE_OBJECT_POD, &path);
-    task_call(t, "PATCH", path.data, body, on_claimed);
+    task_call_object(t, "PATCH", KUBE_OBJECT_POD, body, on_claimed);
 }
 
 bool kube_claim_is_open(const json_t *pod)
@@ -112,10 +107,7 @@ static void on_claim_looked(void *data, const struct kube_answer *answer)
 
 static void claim_look(void *data)
 {
-    struct broker_task *t = data;
-    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
-    task_object_path(t, KUBE_OBJECT_POD, &path);
-    task_call(t, "GET", path.data, NULL, on_claim_looked);
+    task_call_object(data, "GET", KUBE_OBJECT_POD, NULL, on_claim_looked);
 }
 
 static void claim_begin(struct broker_task *t)
@@ -154,11 +146,7 @@ static void on_claim_namespace(void *data, const struct kube_answer *answer)
 
 static void claim_look_at_namespace(void *data)
 {
-    struct broker_task *t = data;
-    char path[160], space[KUBE_PLACE_SIZE];
-    snprintf(path, sizeof(path), "/api/v1/namespaces/%s",
-             kube_layout_namespace(t->broker->o.ceiling, t->order.id, space));
-    task_call(t, "GET", path, NULL, on_claim_namespace);
+    task_call_object(data, "GET", KUBE_OBJECT_NAMESPACE, NULL, on_claim_namespace);
 }
 
 void task_start_claim(struct broker_task *t)

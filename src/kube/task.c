@@ -11,6 +11,7 @@
 #include "kube/broker-internal.h"
 #include "kube/layout.h"
 #include "kube/manifest.h"
+#include "kube/query.h"
 
 #define CALL_MS      15000
 #define PAUSE_MS     200
@@ -105,12 +106,16 @@ void task_call(struct broker_task *t, const char *method, const char *path, cons
     t->call = kube_call_json(t->broker->o.client, method, path, body, CALL_MS, on_done, t);
 }
 
-void task_object_path(const struct broker_task *t, enum kube_object object, struct strbuf *path)
+void task_call_object(struct broker_task *t, const char *method, enum kube_object object,
+                      const json_t *body,
+                      void (*on_done)(void *data, const struct kube_answer *answer))
 {
+    const struct kube_ceiling *c = t->broker->o.ceiling;
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);
     char name[KUBE_PLACE_SIZE];
-    kube_manifest_collection(object, t->broker->o.ceiling, &t->order, path);
-    strbuf_printf(path, "/%s",
-                  kube_manifest_name(object, t->broker->o.ceiling, &t->order, name, sizeof(name)));
+    kube_manifest_collection(object, c, &t->order, &path);
+    strbuf_printf(&path, "/%s", kube_manifest_name(object, c, &t->order, name, sizeof(name)));
+    task_call(t, method, path.data, body, on_done);
 }
 
 void task_wait(struct broker_task *t, uint32_t retry_after_s, void (*go_on)(void *data))
