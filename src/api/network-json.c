@@ -400,14 +400,6 @@ int network_json_parse(const json_t *body, struct spec *s, struct error *err)
 
 /* --- back */
 
-static json_t *view_words(char *const *words)
-{
-    json_t *list = json_array();
-    for (; *words; words++)
-        json_array_append_new(list, json_string(*words));
-    return list;
-}
-
 static json_t *view_rule(const struct rule *rule)
 {
     struct rule place = *rule;
@@ -424,9 +416,9 @@ static json_t *view_rule(const struct rule *rule)
     if (rule->http && !rule->methods && !rule->paths)
         json_object_set_new(o, "protocol", json_string("http"));
     if (rule->methods)
-        json_object_set_new(o, "methods", view_words(rule->methods));
+        json_object_set_new(o, "methods", json_from_strv(rule->methods));
     if (rule->paths)
-        json_object_set_new(o, "paths", view_words(rule->paths));
+        json_object_set_new(o, "paths", json_from_strv(rule->paths));
     if (rule->ask)
         json_object_set_new(o, "ask", json_true());
     if (rule->id)
@@ -457,6 +449,6 @@ json_t *network_json_view(const struct spec *s)
         json_pack("{s:s, s:o, s:o}", "mode", mode, "allow",
                   view_rules(s->network ? s->hosts : s->lent), "deny", view_rules(s->denied_hosts));
     if (by_address)
-        json_object_set_new(o, "cidrs", s->cidrs ? view_words(s->cidrs) : json_array());
+        json_object_set_new(o, "cidrs", json_from_strv(s->cidrs));
     return o;
 }

@@ -38,15 +38,7 @@ static json_t *limit_by(const struct effective *e, const struct limit *row)
     return json_pack("{s:o, s:s}", row->report, value, "by", e->by[row->wall]);
 }
 
-static json_t *view_words(const char *const *words)
-{
-    json_t *list = json_array();
-    for (; *words; words++)
-        json_array_append_new(list, json_string(*words));
-    return list;
-}
-
-json_t *view_effective(const struct effective *e)
+static json_t *view_effective(const struct effective *e)
 {
     json_t *o = json_object();
     json_object_set_new(o, "runtime", json_string(e->runtime));
@@ -81,11 +73,12 @@ json_t *view_effective(const struct effective *e)
     if (e->vmm)
         json_object_set_new(o, "vmm", json_string(e->vmm));
     if (e->shares)
-        json_object_set_new(o, "shares", view_words(e->shares));
+        json_object_set_new(o, "shares", json_from_words(e->shares));
     return o;
 }
 
-json_t *view_walls(const struct effective *e)
+/* what would enforce each, no limits */
+static json_t *view_walls(const struct effective *e)
 {
     json_t *o = json_object();
     for (int w = 0; w < _WALL_MAX; w++)
@@ -126,7 +119,7 @@ json_t *view_runtimes(struct runtime_host *host)
             json_object_set_new(o, "why", json_message(report.why));
         json_object_set_new(o, "enforces", view_walls(&report.walls));
         if (report.walls.shares)
-            json_object_set_new(o, "shares", view_words(report.walls.shares));
+            json_object_set_new(o, "shares", json_from_words(report.walls.shares));
         if (report.n_checks)
             json_object_set_new(o, "checks", view_checks(&report));
         json_array_append_new(list, o);

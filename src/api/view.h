@@ -11,8 +11,6 @@
 #include "sandbox/sandbox.h"
 
 json_t *view_time(int64_t real_ns); /* RFC 3339; null for 0 */
-json_t *view_effective(const struct effective *e);
-json_t *view_walls(const struct effective *e); /* what would enforce each, no limits */
 /* Every runtime of this build: whether it works here, why not, and what it enforces. */
 json_t *view_runtimes(struct runtime_host *host);
 /* Whether the host allows namespaces, and why not. */

@@ -273,6 +273,14 @@ json_t *json_message(const char *text)
     return json_string_from_bytes(text, strlen(text), &lossy);
 }
 
+json_t *json_from_words(const char *const *words)
+{
+    json_t *array = json_array();
+    for (; words && *words; words++)
+        json_array_append_new(array, json_message(*words));
+    return array;
+}
+
 /* name is in lower case and has no underscores, so only the key is folded. */
 bool json_key_is(const char *key, const char *name)
 {

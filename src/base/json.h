@@ -62,6 +62,13 @@ int json_format(const json_t *value, struct strbuf *out);
 json_t *json_string_from_bytes(const char *data, size_t len, bool *ret_lossy);
 /* A message of ours as a JSON string, whatever bytes of a caller it quotes or was cut in. */
 json_t *json_message(const char *text);
+/* A new array of strings from a vector that ends with NULL; NULL is an empty one. Strings are taken
+ * as json_message() takes them, so that none is left out. */
+json_t *json_from_words(const char *const *words);
+static inline json_t *json_from_strv(char *const *v)
+{
+    return json_from_words((const char *const *)v);
+}
 /* Whether a key is name (lower case, no underscores) but for case and underscores: "AllowedPaths",
  * "allowed_paths" and "allowedpaths" are the same key. */
 bool json_key_is(const char *key, const char *name);

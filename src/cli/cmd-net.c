@@ -94,11 +94,7 @@ static int net_deny(const struct args *a, struct session *s, struct sbx_error *e
 
 static int net_drop(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    json_t *names = json_array();
-    for (char **text = a->rest; *text; text++)
-        json_array_append_new(names, json_string(*text));
-    json_t *body = json_object();
-    json_object_set_new(body, "drop", names);
+    json_t *body = json_pack("{s:o}", "drop", json_from_strv(a->rest));
     if (!a->n_rest)
         json_object_set_new(body, "mode", json_string("none"));
     return call_network(a, s, "PATCH", body, err);

@@ -79,14 +79,6 @@ static int run_apt(const json_t *change, bool undo, struct sbx_error *err)
 
 /* --- making them */
 
-static json_t *words_to_json(const char *const *words)
-{
-    json_t *array = json_array();
-    for (; words && *words; words++)
-        json_array_append_new(array, json_string(*words));
-    return array;
-}
-
 /* The directories above path that are not there, the outermost first. */
 static json_t *find_missing_dirs(const struct setup_root *root, const char *path)
 {
@@ -102,7 +94,7 @@ static json_t *find_missing_dirs(const struct setup_root *root, const char *path
 json_t *change_packages(const char *const *names, const char *why)
 {
     return json_pack("{s:s, s:s, s:o}", "kind", "packages", "why", why, "names",
-                     words_to_json(names));
+                     json_from_words(names));
 }
 
 static json_t *change_text(const struct setup_root *root, const char *kind, const char *path,
@@ -118,7 +110,7 @@ json_t *change_file(const struct setup_root *root, const char *path, const char 
     if (setup_root_has(root, path))
         return NULL;
     json_t *change = change_text(root, "file", path, NULL, text, why);
-    json_object_set_new(change, "then", words_to_json(then));
+    json_object_set_new(change, "then", json_from_words(then));
     return change;
 }
 
@@ -177,7 +169,7 @@ json_t *change_member(const struct setup_root *root, const char *path, const cha
     json_t *change = change_text(root, "member", path, there ? b.data : NULL, after, why);
     json_object_set_new(change, "at", json_pack("[s, s]", in, name));
     json_object_set(change, "text", member);
-    json_object_set_new(change, "then", words_to_json(then));
+    json_object_set_new(change, "then", json_from_words(then));
     return change;
 }
 

@@ -7,6 +7,7 @@
 
 #include <sys/resource.h>
 
+#include "base/json.h"
 #include "engine/engine.h"
 #include "builder/rlimits.h"
 #include "builder/mount.h"
@@ -15,18 +16,10 @@
 
 #define NPROC_DEFAULT 4096
 
-json_t *body_strings(const char *const *list)
-{
-    json_t *a = json_array();
-    for (; *list; list++)
-        json_array_append_new(a, json_string(*list));
-    return a;
-}
-
 /* Nothing of /sys; and no message queues beside the disk's budget. */
 json_t *body_masked(void)
 {
-    json_t *a = body_strings(mount_proc_masked);
+    json_t *a = json_from_words(mount_proc_masked);
     json_array_append_new(a, json_string("/sys"));
     json_array_append_new(a, json_string("/dev/mqueue"));
     return a;

@@ -199,9 +199,9 @@ static json_t *host_config(const struct engine *e)
     json_t *h =
         json_pack("{s:s, s:s, s:s, s:[s], s:o, s:b, s:o, s:o, s:o, s:i, s:{s:s}, s:{s:s}}",
                   "NetworkMode", "none", "IpcMode", "none", "CgroupnsMode", "private", "CapDrop",
-                  "ALL", "CapAdd", body_strings(child_runner_caps), "ReadonlyRootfs", 1, "Mounts",
-                  format_mounts(e), "MaskedPaths", body_masked(), "ReadonlyPaths",
-                  body_strings(mount_proc_read_only), "OomScoreAdj", atoi(CHILD_OOM_ADJ),
+                  "ALL", "CapAdd", json_from_words(child_runner_caps), "ReadonlyRootfs", 1,
+                  "Mounts", format_mounts(e), "MaskedPaths", body_masked(), "ReadonlyPaths",
+                  json_from_words(mount_proc_read_only), "OomScoreAdj", atoi(CHILD_OOM_ADJ),
                   "RestartPolicy", "Name", "no", "LogConfig", "Type", "none");
     json_t *opt = format_security();
     if (!opt) {
@@ -226,10 +226,10 @@ static json_t *docker_body(const struct engine *e)
     /* A pipe for its standard input: some runtimes (runsc) make the streams the container's, which
      * must not be the host's /dev/null. */
     return json_pack("{s:s, s:[s], s:o, s:o, s:s, s:s, s:s, s:b, s:b, s:o, s:o}", "Image", e->base,
-                     "Entrypoint", argv[0], "Cmd", body_strings(argv + 1), "Env",
-                     body_strings(child_runner_env), "User", "0:0", "WorkingDir", "/", "Hostname",
-                     e->order.child.hostname, "NetworkDisabled", 1, "OpenStdin", 1, "Labels",
-                     body_labels(e), "HostConfig", host);
+                     "Entrypoint", argv[0], "Cmd", json_from_words(argv + 1), "Env",
+                     json_from_words(child_runner_env), "User", "0:0", "WorkingDir", "/",
+                     "Hostname", e->order.child.hostname, "NetworkDisabled", 1, "OpenStdin", 1,
+                     "Labels", body_labels(e), "HostConfig", host);
 }
 
 static int docker_create(struct engine *e, const json_t *body, json_t **ret)

@@ -114,7 +114,6 @@ int engine_find_users(struct engine *e);
 /* The runner's command line; NULL-terminated strings that live as long as e. */
 #define BODY_ARGS_MAX 24
 size_t body_args(const struct engine *e, const char **argv, char *buffer, size_t size);
-json_t *body_strings(const char *const *list);
 json_t *body_masked(void);
 /* A list with what make() returns for each limit that a request to the engine names. */
 json_t *body_rlimits(const struct engine *e, json_t *(*make)(const char *name, uint64_t value));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "engine/engine.h"
 #include "builder/mount.h"
 #include "builder/flavour.h"
@@ -127,7 +128,7 @@ static void set_security(json_t *b, const struct engine *e)
     snprintf(profile, sizeof(profile), "%s/profile", e->order.dir);
     json_object_set_new(b, "seccomp_profile_path", json_string(profile));
     json_object_set_new(b, "cap_drop", json_pack("[s]", "ALL"));
-    json_object_set_new(b, "cap_add", body_strings(child_runner_caps));
+    json_object_set_new(b, "cap_add", json_from_words(child_runner_caps));
     json_object_set_new(b, "no_new_privileges", json_true());
     json_object_set_new(b, "read_only_filesystem", json_boolean(!e->image));
     json_object_set_new(b, "mask", body_masked());
@@ -160,8 +161,8 @@ static json_t *podman_body(const struct engine *e)
     snprintf(root, sizeof(root), "%s/%s", e->root, e->own_root ? "root" : "view");
     json_t *b = json_pack(
         "{s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "name", e->name, "rootfs", root,
-        "command", body_strings(argv), "env", format_environment(), "user", "0:0", "work_dir", "/",
-        "hostname", c->hostname, "labels", body_labels(e), "mounts", format_mounts(e),
+        "command", json_from_words(argv), "env", format_environment(), "user", "0:0", "work_dir",
+        "/", "hostname", c->hostname, "labels", body_labels(e), "mounts", format_mounts(e),
         "resource_limits", format_resources(e), "r_limits", body_rlimits(e, format_rlimit));
     set_security(b, e);
     set_bare(b);

@@ -48,14 +48,6 @@ void approval_free(struct approval *a)
 
 /* --- the row */
 
-static json_t *format_strings(char *const *v)
-{
-    json_t *list = json_array();
-    for (; v && *v; v++)
-        json_array_append_new(list, json_string(*v));
-    return list;
-}
-
 json_t *approval_to_row(const struct approval *a)
 {
     json_t *votes = json_array();
@@ -76,9 +68,9 @@ json_t *approval_to_row(const struct approval *a)
     if (a->session_left) {
         json_object_set_new(o, "session_left", json_integer(a->session_left));
         if (a->session_prefix)
-            json_object_set_new(o, "session_prefix", format_strings(a->session_prefix));
+            json_object_set_new(o, "session_prefix", json_from_strv(a->session_prefix));
         if (a->session_rules)
-            json_object_set_new(o, "session_rules", format_strings(a->session_rules));
+            json_object_set_new(o, "session_rules", json_from_strv(a->session_rules));
     }
     return o;
 }
@@ -195,7 +187,7 @@ json_t *approval_view(const struct approval *a, bool full)
     if (a->session_left) {
         json_object_set_new(o, "session_calls_left", json_integer(a->session_left));
         if (a->session_rules)
-            json_object_set_new(o, "session_rules", format_strings(a->session_rules));
+            json_object_set_new(o, "session_rules", json_from_strv(a->session_rules));
     }
     if (!full)
         return o;

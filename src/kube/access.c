@@ -46,22 +46,14 @@ void kube_access_done(struct kube_access *a)
     *a = (struct kube_access){0};
 }
 
-static json_t *format_list(char *const *list)
-{
-    json_t *out = json_array();
-    for (; list && *list; list++)
-        json_array_append_new(out, json_string(*list));
-    return out;
-}
-
 json_t *kube_access_format(const struct kube_access *a)
 {
     json_t *out = json_object();
     for (size_t i = 0; i < ELEMENTS(texts); i++)
         if (*text_of(a, i))
             json_object_set_new(out, texts[i].name, json_string(*text_of(a, i)));
-    json_object_set_new(out, "plugin", format_list(a->plugin));
-    json_object_set_new(out, "plugin_env", format_list(a->plugin_env));
+    json_object_set_new(out, "plugin", json_from_strv(a->plugin));
+    json_object_set_new(out, "plugin_env", json_from_strv(a->plugin_env));
     return out;
 }
 

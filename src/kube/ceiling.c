@@ -67,14 +67,6 @@ void kube_ceiling_done(struct kube_ceiling *c)
     *c = (struct kube_ceiling){0};
 }
 
-static json_t *format_list(char *const *list)
-{
-    json_t *out = json_array();
-    for (; list && *list; list++)
-        json_array_append_new(out, json_string(*list));
-    return out;
-}
-
 static json_t *format_member(const struct kube_ceiling *c, size_t i)
 {
     const char *text;
@@ -83,7 +75,7 @@ static json_t *format_member(const struct kube_ceiling *c, size_t i)
         text = *(char **)member_of(c, i);
         return text ? json_string(text) : json_null();
     case AS_LIST:
-        return format_list(*(char ***)member_of(c, i));
+        return json_from_strv(*(char ***)member_of(c, i));
     case AS_NUMBER:
         return json_integer(*(uint32_t *)member_of(c, i));
     case AS_LARGE:

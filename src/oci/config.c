@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/base64.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "builder/child.h"
 #include "builder/flavour.h"
@@ -25,17 +26,9 @@
 #define BLKIO_WEIGHT    500
 #define SOFT_NPROC      65536 /* where a control group counts processes */
 
-static json_t *format_strings(const char *const *list)
-{
-    json_t *a = json_array();
-    for (; *list; list++)
-        json_array_append_new(a, json_string(*list));
-    return a;
-}
-
 static json_t *format_capabilities(void)
 {
-    json_t *caps = format_strings(child_runner_caps);
+    json_t *caps = json_from_words(child_runner_caps);
     json_t *c = json_pack("{s:O, s:O, s:O, s:[], s:[]}", "bounding", caps, "effective", caps,
                           "permitted", caps, "inheritable", "ambient");
     json_decref(caps);
@@ -83,7 +76,7 @@ static json_t *format_process(const struct oci_config *c)
     }
     return json_pack("{s:b, s:{s:i, s:i}, s:o, s:o, s:s, s:o, s:b, s:o, s:i}", "terminal", 0,
                      "user", "uid", SANDBOX_RUNNER_ID, "gid", SANDBOX_RUNNER_ID, "args",
-                     format_strings(argv), "env", format_strings(child_runner_env), "cwd", "/",
+                     json_from_words(argv), "env", json_from_words(child_runner_env), "cwd", "/",
                      "capabilities", format_capabilities(), "noNewPrivileges", 1, "rlimits",
                      format_rlimits(c->order), "oomScoreAdj", atoi(CHILD_OOM_ADJ));
 }
@@ -216,8 +209,8 @@ static json_t *linux_section(const struct oci_config *c)
     json_t *l = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uidMappings",
                           format_id_mappings(c), "gidMappings", format_id_mappings(c), "namespaces",
                           format_namespaces(c), "resources", format_resources(c), "maskedPaths",
-                          format_strings(mount_proc_masked), "readonlyPaths",
-                          format_strings(mount_proc_read_only), "seccomp",
+                          json_from_words(mount_proc_masked), "readonlyPaths",
+                          json_from_words(mount_proc_read_only), "seccomp",
                           oci_seccomp_new(oci_flavour(c->backend)->takes_filter));
     if (c->cgroup)
         json_object_set_new(l, "cgroupsPath", json_string(c->cgroup));

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "filter/filter-table.h"
 #include "oci/seccomp.h"
 
@@ -213,17 +214,10 @@ static json_t *format_architectures(void)
 #endif
 }
 
-static json_t *allowed_names(void)
-{
-    json_t *a = json_array();
-    for (const char *const *name = filter_sandbox.allowed[0]; *name; name++)
-        json_array_append_new(a, json_string(*name));
-    return a;
-}
-
 json_t *oci_seccomp_new(bool exact)
 {
-    json_t *calls = json_pack("[{s:o, s:s}]", "names", allowed_names(), "action", "SCMP_ACT_ALLOW");
+    json_t *calls = json_pack("[{s:o, s:s}]", "names", json_from_words(filter_sandbox.allowed[0]),
+                              "action", "SCMP_ACT_ALLOW");
     for (size_t i = 0; i < filter_sandbox.n_rules; i++) {
         const struct syscall_rule *r = &filter_sandbox.rules[i];
         if (!is_conditional(r))

@@ -184,12 +184,8 @@ int policy_parse_request(const json_t *json, struct policy *ret, struct error *e
 
 static void put_list(json_t *obj, const char *key, char *const *list)
 {
-    if (!list)
-        return;
-    json_t *array = json_array();
-    for (; *list; list++)
-        json_array_append_new(array, json_string(*list));
-    json_object_set_new(obj, key, array);
+    if (list)
+        json_object_set_new(obj, key, json_from_strv(list));
 }
 
 json_t *policy_format(const struct policy *p)

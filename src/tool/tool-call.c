@@ -297,12 +297,8 @@ static int prepare_input(const struct tool_options *o, const struct tool *tool, 
     json_object_set(input, "args", (json_t *)args);
     if (o->web_search_endpoint)
         json_object_set_new(input, "web_search_endpoint", json_string(o->web_search_endpoint));
-    if (tool->capabilities & CAPABILITY_FILE) {
-        json_t *list = json_array();
-        for (char **path = p->paths; path && *path; path++)
-            json_array_append_new(list, json_string(*path));
-        json_object_set_new(input, "allowed_paths", list);
-    }
+    if (tool->capabilities & CAPABILITY_FILE)
+        json_object_set_new(input, "allowed_paths", json_from_strv(p->paths));
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(TOOL_INPUT_MAX);
     if (json_format(input, &b) < 0)
         return error_set(err, ERROR_TOO_LARGE, 0, "the tool's arguments are too large");
