@@ -5,53 +5,22 @@
 #include <openssl/crypto.h>
 #include <string.h>
 
+#include "api/durable-reply.h"
 #include "api/handlers.h"
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/weak.h"
 #include "audit/audit.h"
 #include "identity/keys.h"
 
 #define ROLES_MAX    16
 #define LIFETIME_MAX INT32_MAX
 
-/* --- an answer that waits until the change is on record */
-
-struct pending {
-    struct weak *req;
-    json_t *answer;
-    int status;
-};
-
-static struct pending *pending_new(struct api_request *req, int status)
+static struct durable_reply *reply_new(struct api_request *req, int status)
 {
-    struct pending *p = new0(struct pending);
-    p->req = api_later(req);
-    p->status = status;
+    struct durable_reply *p = durable_reply_new(req, status);
+    p->secret = true;
     return p;
-}
-
-static void on_recorded(void *data, const struct error *err)
-{
-    struct pending *p = data;
-    struct api_request *req = weak_unref(p->req);
-    if (req && err) {
-        api_fail(req, err);
-    } else if (req) {
-        http_response_header(req->http, "Cache-Control", "no-store");
-        api_reply(req, p->status, json_incref(p->answer));
-    }
-    json_decref(p->answer);
-    free(p);
-}
-
-static void fail_pending(struct pending *p, const struct error *err)
-{
-    struct api_request *req = weak_unref(p->req);
-    json_decref(p->answer);
-    free(p);
-    api_fail(req, err);
 }
 
 static json_t *view_with_secret(const struct key *key, char secret[KEY_SECRET_SIZE])
@@ -201,11 +170,12 @@ int handle_key_add(struct api_request *req)
     if (parse_request(req->body, &kr, req->err) < 0 || check_first(req, kr.roles, req->err) < 0)
         return -1;
     bool was_open = is_open(req);
-    struct pending *p = pending_new(req, 201);
-    const struct key *key = keys_add(req->services->keys, &kr, secret, on_recorded, p, req->err);
+    struct durable_reply *p = reply_new(req, 201);
+    const struct key *key =
+        keys_add(req->services->keys, &kr, secret, durable_reply_send, p, req->err);
     if (!key) {
-        fail_pending(p, req->err);
-        return 0;
+        durable_reply_free(p);
+        return -1;
     }
     if (was_open) /* streams that were opened without a key show everything */
         http_request_drop_others(req->http, "a key is needed from now on");
@@ -221,12 +191,12 @@ int handle_key_revoke(struct api_request *req)
     if (!has_keys(req))
         return 0;
     http_request_admit(req->http, ""); /* a caller that revokes its own key still gets the answer */
-    struct pending *p = pending_new(req, 200);
+    struct durable_reply *p = reply_new(req, 200);
     p->answer = json_pack("{s:s, s:b}", "id", req->params[0], "revoked", 1);
-    if (keys_revoke(req->services->keys, req->params[0], !req->services->config.token, on_recorded,
-                    p, req->err) < 0) {
-        fail_pending(p, req->err);
-        return 0;
+    if (keys_revoke(req->services->keys, req->params[0], !req->services->config.token,
+                    durable_reply_send, p, req->err) < 0) {
+        durable_reply_free(p);
+        return -1;
     }
     note_ended(req, req->params[0], "revoked");
     return 0;
@@ -238,10 +208,11 @@ int handle_key_rotate(struct api_request *req)
     if (!has_keys(req))
         return 0;
     http_request_admit(req->http, "");
-    struct pending *p = pending_new(req, 200);
-    if (keys_rotate(req->services->keys, req->params[0], secret, on_recorded, p, req->err) < 0) {
-        fail_pending(p, req->err);
-        return 0;
+    struct durable_reply *p = reply_new(req, 200);
+    if (keys_rotate(req->services->keys, req->params[0], secret, durable_reply_send, p, req->err) <
+        0) {
+        durable_reply_free(p);
+        return -1;
     }
     note_ended(req, req->params[0], "rotated");
     p->answer = view_with_secret(keys_find(req->services->keys, req->params[0]), secret);

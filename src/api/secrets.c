@@ -4,40 +4,15 @@
  * repeated as it is. */
 #include <string.h>
 
+#include "api/durable-reply.h"
 #include "api/handlers.h"
 #include "audit/audit.h"
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/weak.h"
 #include "secret/secrets.h"
 
 #define HEADER_DEFAULT "Authorization: Bearer {}"
-
-struct pending {
-    struct weak *req;
-    json_t *answer;
-};
-
-static void on_secret_durable(void *data, const struct error *err)
-{
-    struct pending *p = data;
-    struct api_request *req = weak_unref(p->req);
-    if (req && err)
-        api_fail(req, err);
-    else if (req)
-        api_reply(req, 200, json_incref(p->answer));
-    json_decref(p->answer);
-    free(p);
-}
-
-static void fail_pending(struct pending *p, const struct error *err)
-{
-    struct api_request *req = weak_unref(p->req);
-    free(p);
-    if (req)
-        api_fail(req, err);
-}
 
 static int parse_secret(json_t *body, struct pair *p, struct error *err)
 {
@@ -105,12 +80,11 @@ static int put_secret(struct api_request *req, const struct pair *pair, struct e
     r = record_change(req, "put", pair, err);
     if (r < 0)
         return r;
-    struct pending *p = new0(struct pending);
+    struct durable_reply *p = durable_reply_new(req, 200);
     _cleanup_free_ char *owner = xstrdup(req->owner), *name = xstrdup(req->params[0]);
-    p->req = api_later(req);
-    if (secrets_put(s, owner, name, pair, on_secret_durable, p, err) < 0) {
-        fail_pending(p, err);
-        return 0;
+    if (secrets_put(s, owner, name, pair, durable_reply_send, p, err) < 0) {
+        durable_reply_free(p);
+        return -1;
     }
     log_info("secret put name=%s by=%s", name, owner);
     p->answer = secret_to_json(secrets_find(s, owner, name));
@@ -135,14 +109,12 @@ int handle_secret_put(struct api_request *req)
 
 int handle_secret_remove(struct api_request *req)
 {
-    struct pending *p = new0(struct pending);
-    p->req = api_later(req);
+    struct durable_reply *p = durable_reply_new(req, 200);
     p->answer = json_pack("{s:s, s:b}", "name", req->params[0], "deleted", 1);
-    if (secrets_remove(req->services->secrets, req->owner, req->params[0], on_secret_durable, p,
+    if (secrets_remove(req->services->secrets, req->owner, req->params[0], durable_reply_send, p,
                        req->err) < 0) {
-        json_decref(p->answer);
-        fail_pending(p, req->err);
-        return 0;
+        durable_reply_free(p);
+        return -1;
     }
     record_change(req, "deleted", NULL, NULL); /* what narrows waits for nothing */
     log_info("secret deleted name=%s by=%s", req->params[0], req->owner);

@@ -1,29 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* the actions API's skills: which there are, and whether each may be used. */
+#include "api/durable-reply.h"
 #include "api/handlers.h"
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/weak.h"
 #include "guard/gate.h"
 #include "tool/skill.h"
-
-struct pending {
-    struct weak *req;
-    json_t *answer;
-};
-
-static void on_recorded(void *data, const struct error *err)
-{
-    struct pending *p = data;
-    struct api_request *req = weak_unref(p->req);
-    if (req && err)
-        api_fail(req, err);
-    else if (req)
-        api_reply(req, 200, json_incref(p->answer));
-    json_decref(p->answer);
-    free(p);
-}
 
 int handle_skill_list(struct api_request *req)
 {
@@ -51,10 +34,9 @@ static void set_enabled(struct api_request *req, bool enabled)
         return;
     }
     log_info("skill %s id=%s by=%s", enabled ? "enabled" : "disabled", id, req->owner);
-    struct pending *p = new0(struct pending);
-    p->req = api_later(req);
+    struct durable_reply *p = durable_reply_new(req, 200);
     p->answer = json_pack("{s:s, s:b}", "skill_id", id, "enabled", enabled);
-    skill_set_enabled(skills, id, enabled, on_recorded, p, &err);
+    skill_set_enabled(skills, id, enabled, durable_reply_send, p, &err);
 }
 
 int handle_skill_enable(struct api_request *req)

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "api/auth.h"
+#include "api/durable-reply.h"
 #include "api/handlers.h"
 #include "api/ports.h"
 #include "audit/audit.h"
@@ -146,33 +147,6 @@ int traffic_check_place(const struct api_request *req, struct sandbox *sb, uint1
 
 /* --- routes */
 
-/* An answer that waits until what it tells of is on record. */
-struct pending {
-    struct weak *req;
-    json_t *answer;
-    int status;
-};
-
-static void on_durable(void *data, const struct error *err)
-{
-    struct pending *p = data;
-    struct api_request *req = weak_unref(p->req);
-    if (req && err)
-        api_fail(req, err);
-    else if (req)
-        api_reply(req, p->status, json_incref(p->answer));
-    json_decref(p->answer);
-    free(p);
-}
-
-static struct pending *pending_new(struct api_request *req, int status)
-{
-    struct pending *p = new0(struct pending);
-    p->req = api_later(req);
-    p->status = status;
-    return p;
-}
-
 /* On record before it is done. */
 static int record_token(struct api_request *req, struct sandbox *sb, const char *outcome,
                         json_t *details, struct error *err)
@@ -240,12 +214,11 @@ int handle_traffic_add(struct api_request *req)
         record_token(req, sb, "token_made", json_pack("{s:i}", "port", (int)what.port), req->err) <
             0)
         return -1;
-    struct pending *p = pending_new(req, 201);
+    struct durable_reply *p = durable_reply_new(req, 201);
     const struct traffic_token *t = traffic_token_add(req->services->traffic, &what, lifetime_s,
-                                                      secret, on_durable, p, req->err);
+                                                      secret, durable_reply_send, p, req->err);
     if (!t) {
-        weak_unref(p->req);
-        free(p);
+        durable_reply_free(p);
         return -1;
     }
     p->answer = traffic_token_to_json(t);
@@ -284,11 +257,9 @@ static const struct traffic_token *find_named(struct api_request *req, struct sa
 }
 
 /* Its time was over before it was revoked or linked: it is answered as one that is not there. */
-static int pending_fail(struct pending *p, struct api_request *req, struct sandbox *sb)
+static int token_is_over(struct durable_reply *p, struct api_request *req, struct sandbox *sb)
 {
-    weak_unref(p->req);
-    json_decref(p->answer);
-    free(p);
+    durable_reply_free(p);
     return say_unknown(req, sb, req->err);
 }
 
@@ -302,10 +273,11 @@ int handle_traffic_revoke(struct api_request *req)
     snprintf(id, sizeof(id), "%s", t->id);
     if (record_token(req, sb, "token_revoked", json_pack("{s:s}", "token", id), req->err) < 0)
         return -1;
-    struct pending *p = pending_new(req, 200);
+    struct durable_reply *p = durable_reply_new(req, 200);
     p->answer = json_pack("{s:s, s:b}", "id", id, "revoked", 1);
-    if (traffic_token_revoke(req->services->traffic, sandbox_generation(sb), id, on_durable, p) < 0)
-        return pending_fail(p, req, sb);
+    if (traffic_token_revoke(req->services->traffic, sandbox_generation(sb), id, durable_reply_send,
+                             p) < 0)
+        return token_is_over(p, req, sb);
     return 0;
 }
 
@@ -351,10 +323,11 @@ int handle_traffic_link(struct api_request *req)
                      json_pack("{s:s, s:I}", "token", t->id, "port", (json_int_t)port), req->err);
     if (r < 0)
         return r;
-    struct pending *p = pending_new(req, 201);
+    struct durable_reply *p = durable_reply_new(req, 201);
     clock_format_rfc3339(clock_real_ns() + TRAFFIC_LINK_S * INT64_C(1000000000), expires);
-    if (traffic_link_make(req->services->traffic, t, (uint16_t)port, secret, on_durable, p) < 0)
-        return pending_fail(p, req, sb);
+    if (traffic_link_make(req->services->traffic, t, (uint16_t)port, secret, durable_reply_send,
+                          p) < 0)
+        return token_is_over(p, req, sb);
     p->answer = json_pack("{s:o, s:s}", "url", make_url(req, sb, (unsigned)port, secret),
                           "expires_at", expires);
     return 0;
@@ -363,8 +336,8 @@ int handle_traffic_link(struct api_request *req)
 /* The browser goes on to the server's root, with the cookie and without the code in its address. */
 static void on_entered(void *data, const struct error *err)
 {
-    struct pending *p = data;
-    struct api_request *req = weak_unref(p->req);
+    struct durable_reply *p = data;
+    struct api_request *req = weak_get(p->req);
     if (req && err) {
         api_fail(req, err);
     } else if (req) {
@@ -372,10 +345,9 @@ static void on_entered(void *data, const struct error *err)
         http_response_header(req->http, "Location", "/");
         http_response_header(req->http, "Cache-Control", "no-store");
         http_response_header(req->http, "Referrer-Policy", "no-referrer");
-        api_reply_text(req, 303, "text/plain", "", 0);
+        api_reply_text(req, p->status, "text/plain", "", 0);
     }
-    json_decref(p->answer);
-    free(p);
+    durable_reply_free(p);
 }
 
 void traffic_enter(struct api_request *req, const char *sandbox, uint16_t port)
@@ -384,7 +356,7 @@ void traffic_enter(struct api_request *req, const char *sandbox, uint16_t port)
     char secret[TRAFFIC_SECRET_SIZE], cookie[TRAFFIC_SECRET_SIZE + 128];
     const char *code = http_request_query(req->http, "code");
     bool tls = http_request_is_tls(req->http);
-    struct pending *p = pending_new(req, 303);
+    struct durable_reply *p = durable_reply_new(req, 303);
     p->answer = json_null();
     if (http_request_method(req->http) == HTTP_GET_ && code &&
         traffic_link_use(req->services->traffic, code, sandbox, port, secret, on_entered, p)) {
@@ -393,8 +365,7 @@ void traffic_enter(struct api_request *req, const char *sandbox, uint16_t port)
         p->answer = json_string(cookie);
         return;
     }
-    weak_unref(p->req);
-    free(p);
+    durable_reply_free(p);
     error_set(&err, ERROR_FORBIDDEN, 0,
               "this link was used already, is too old, or is for another port");
     api_fail(req, &err);
