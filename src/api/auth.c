@@ -9,6 +9,7 @@
 
 #include "api/api.h"
 #include "base/error.h"
+#include "base/url.h"
 #include "identity/identity.h"
 #include "identity/keys.h"
 #include "net/http.h"
@@ -53,8 +54,7 @@ bool auth_origin_is_ours(const struct services *o, const char *origin, const cha
     for (char *const *a = o->config.allowed_origins; a && *a; a++)
         if (strcasecmp(*a, origin) == 0)
             return true;
-    const char *p = strstr(origin, "://");
-    return p && host && strcasecmp(p + 3, host) == 0;
+    return origin_is_of_host(origin, host);
 }
 
 int auth_check_source(const struct services *o, struct http_request *http, struct error *err)

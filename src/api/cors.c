@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "api/api.h"
+#include "base/url.h"
 #include "net/http.h"
 
 #define REQUEST_HEADERS                                                                            \
@@ -28,8 +29,7 @@ const char *cors_find_page(const struct services *o, const struct http_request *
         return NULL;
     const char *origin = http_request_header(http, "Origin");
     const char *host = http_request_header(http, "Host");
-    const char *p = origin ? strstr(origin, "://") : NULL; /* "null" has none */
-    if (!p || (host && strcasecmp(p + 3, host) == 0))
+    if (!origin || origin_is_of_host(origin, host))
         return NULL;
     for (char *const *a = o->config.allowed_origins; *a; a++)
         if (strcasecmp(*a, origin) == 0)

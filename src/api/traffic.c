@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/url.h"
 #include "base/weak.h"
 #include "identity/keys.h"
 #include "net/http.h"
@@ -47,11 +48,10 @@ static bool find_cookie(struct http_request *http, char out[TRAFFIC_SECRET_SIZE]
 static bool is_own_origin(struct http_request *http, const char *origin)
 {
     const char *host = http_request_header(http, "Host");
-    const char *rest = strstr(origin, "://");
     /* A proxy that ends TLS in front of this daemon leaves "https" in the origin. */
     bool scheme = strncasecmp(origin, "https:", 6) == 0 ||
                   (!http_request_is_tls(http) && strncasecmp(origin, "http:", 5) == 0);
-    return scheme && rest && host && strcasecmp(rest + 3, host) == 0;
+    return scheme && origin_is_of_host(origin, host);
 }
 
 /* A browser sends a cookie by itself, whichever page makes the request, and hosts below one domain

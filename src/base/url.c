@@ -37,6 +37,25 @@ static bool has_odd_bytes(const char *text)
     return false;
 }
 
+const char *origin_host(const char *text)
+{
+    struct url_parts p;
+    uint16_t port;
+    url_split(text, &p);
+    if (!p.scheme_len || p.user || !p.host_len || *p.rest || has_odd_bytes(text) ||
+        strpbrk(p.host, "*,"))
+        return NULL;
+    if (p.port && (p.port[-1] != ':' || target_parse_port(p.port, p.port_len, &port) < 0))
+        return NULL;
+    return p.host;
+}
+
+bool origin_is_of_host(const char *origin, const char *host)
+{
+    const char *own = origin_host(origin);
+    return own && host && strcasecmp(own, host) == 0;
+}
+
 int url_parse(const char *text, struct url *ret)
 {
     struct url_parts p;

@@ -36,3 +36,11 @@ struct url {
  * another scheme or none, -EPERM for a host that resolvers read as a number, -EINVAL for the
  * rest: spaces, control characters, a backslash behind the host, no host, a port out of range. */
 int url_parse(const char *text, struct url *ret);
+
+/* The host of an origin with its port, as they stand in the text: scheme://host[:port] and nothing
+ * behind it, which is what browsers send. NULL for what is no origin, as "null" and lists are. Any
+ * scheme is one, because extensions of browsers have their own. */
+const char *origin_host(const char *text);
+/* Whether a page of that origin was loaded from the host of a request's Host header (may be NULL).
+ */
+bool origin_is_of_host(const char *origin, const char *host);

@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/url.h"
 #include "warden/warden.h"
 
 #define MIB              (1024LL * 1024)
@@ -130,13 +131,6 @@ static void check_token(const struct config *c, struct config_problems *p)
         }
 }
 
-/* As a browser sends it: without a path, and so without a slash at its end. */
-static bool is_origin(const char *text)
-{
-    const char *p = strstr(text, "://");
-    return p && p > text && p[3] && !p[3 + strcspn(p + 3, "/?#@*, ")];
-}
-
 static void check_listen(const struct config *c, struct config_problems *p)
 {
     if (!c->tls_cert != !c->tls_key)
@@ -146,7 +140,7 @@ static void check_listen(const struct config *c, struct config_problems *p)
     if (c->tls_cert && !c->listen)
         config_error(p, "tls_cert is set, but nothing is listened on");
     for (char **o = c->api.allowed_origins; o && *o; o++)
-        if (!is_origin(*o))
+        if (!origin_host(*o))
             config_error(p, "allowed_origins: '%s' is not scheme://host[:port]", *o);
     check_token(c, p);
 }

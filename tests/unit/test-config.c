@@ -372,6 +372,7 @@ static void test_checks(void)
         {"tls_cert: /x\nlisten: :1", "tls_cert and tls_key go together"},
         {"tls_cert: /x\ntls_key: /y", "nothing is listened on"},
         {"allowed_origins: ['*']", "allowed_origins: '*' is not"},
+        {"allowed_origins: ['http://h:99999']", "allowed_origins: 'http://h:99999' is not"},
         {"auth_token: 'a b'", "auth_token holds a space"},
         {"mounts: {allow: [/does/not/exist]}", "mounts.allow: /does/not/exist: No such file"},
         {"mounts: {allow: [/etc/passwd]}", "mounts.allow: /etc/passwd is not a directory"},

@@ -170,10 +170,60 @@ static void test_cut_port(void)
     }
 }
 
+static void test_origins(void)
+{
+    static const struct {
+        const char *text, *host; /* NULL: it is no origin */
+    } cases[] = {
+        {"http://h.example", "h.example"},
+        {"https://h.example:8443", "h.example:8443"},
+        {"http://[::1]:8080", "[::1]:8080"},
+        {"http://[::1]", "[::1]"},
+        {"browser-extension://abcdef", "abcdef"},
+        {"null", NULL},
+        {"", NULL},
+        {"h.example", NULL},
+        {"://h.example", NULL},
+        {"http://", NULL},
+        {"http://:80", NULL},
+        {"http://h.example/", NULL},
+        {"http://h.example?", NULL},
+        {"http://h.example#", NULL},
+        {"http://h.example\\", NULL},
+        {"http://user@h.example", NULL},
+        {"http://@h.example", NULL},
+        {"http://h.example:", NULL},
+        {"http://h.example:x", NULL},
+        {"http://h.example:0", NULL},
+        {"http://h.example:65536", NULL},
+        {"http://[::1]8080", NULL},
+        {"http://[::1", NULL},
+        {"http://*", NULL},
+        {"http://*.example", NULL},
+        {"http://a.example,http://b.example", NULL},
+        {"http://a.example, b.example", NULL},
+        {"http://a.example http://b.example", NULL},
+        {"http://a.example\thttp://b.example", NULL},
+    };
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        const char *host = origin_host(cases[i].text);
+        ok(cases[i].host ? host && strcmp(host, cases[i].host) == 0 : !host,
+           "the host of the origin '%s'", cases[i].text);
+    }
+    ok(origin_is_of_host("http://H.example:80", "h.EXAMPLE:80"), "letter case makes no difference");
+    ok(!origin_is_of_host("http://h.example", "h.example:8080") &&
+           !origin_is_of_host("http://h.example:8080", "h.example"),
+       "a port does");
+    ok(!origin_is_of_host("http://h.example", NULL), "a request without a Host is of no page");
+    ok(!origin_is_of_host("null", "null") && !origin_is_of_host("http://h/", "h/"),
+       "what is no origin is of no host, whatever Host says");
+}
+
 int main(void)
 {
     test_urls();
     test_split();
+    test_origins();
     test_cut_port();
     return tap_done();
 }
