@@ -25,12 +25,12 @@ static json_t *config_to_json(void)
         if (!k->name)
             json_array_append_new(list, json_pack("{s:s}", "group", k->group));
         else if (!(k->flags & KEY_INTERNAL))
-            json_array_append_new(list,
-                                  json_pack("{s:s,s:s*,s:s,s:s*,s:s*,s:I,s:I,s:b,s:s}", "name",
-                                            k->name, "alias", k->alias, "type", types[k->type],
-                                            "default", k->fallback, "choices", k->choices, "min",
-                                            (json_int_t)k->min, "max", (json_int_t)k->max, "secret",
-                                            !!(k->flags & KEY_SECRET), "help", k->help));
+            json_array_append_new(list, json_pack("{s:s,s:s*,s:s,s:s*,s:s*,s:I,s:I,s:b,s:s}",
+                                                  "name", k->name, "alias", k->alias, "type",
+                                                  types[k->type], "default", k->fallback, "choices",
+                                                  config_key_choices(k), "min", (json_int_t)k->min,
+                                                  "max", (json_int_t)k->max, "secret",
+                                                  !!(k->flags & KEY_SECRET), "help", k->help));
     return list;
 }
 

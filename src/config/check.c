@@ -160,7 +160,7 @@ static void check_runtime(struct config *c, struct config_problems *p)
     machine_config_init(&c->machine, c->microvm_dir);
     if (!c->runtime_config)
         return;
-    if (strcmp(c->runtime, "microvm") != 0) {
+    if (!config_runtime(c)->is_machine) {
         config_error(p, "runtime_config: runtime '%s' takes no configuration file", c->runtime);
         return;
     }
@@ -237,7 +237,7 @@ static void apply_quantities(struct config *c, struct config_problems *p)
 /* kube, kube-gvisor, kube-kata. */
 static bool runtime_is_pods(const struct config *c)
 {
-    return strncmp(c->runtime, "kube", strlen("kube")) == 0;
+    return config_runtime(c)->needs_cluster;
 }
 
 /* Where sandboxes are pods, the name of their image is the cluster's to look up, not ours. */
@@ -408,7 +408,7 @@ static void check_cache(const struct config *c, struct config_problems *p)
 static void check_engines(const struct config *c, struct config_problems *p)
 {
     for (char **v = c->engines; v && *v; v++)
-        if (strcmp(*v, "podman") != 0 && strcmp(*v, "docker") != 0)
+        if (!runtime_is_engine(*v))
             config_error(p, "engines: there is no container engine '%s' (podman, docker)", *v);
 }
 

@@ -136,7 +136,7 @@ static int print_scalar(const struct config *c, const struct config_key *k, stru
     int r = config_value_format(c, k, &value);
     if (r < 0)
         return r;
-    bool text = k->type == CONFIG_STRING || k->type == CONFIG_PATH || k->choices;
+    bool text = k->type == CONFIG_STRING || k->type == CONFIG_PATH || config_key_choices(k);
     if (text && !value.len)
         return strbuf_printf(out, "%s:\n", k->name);
     if (!text)
@@ -209,8 +209,8 @@ static int print_key_help(const struct config_key *k, struct strbuf *out)
     const char *value = value_name(k);
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(HELP_TEXT_MAX);
     int r = strbuf_puts(&text, k->help);
-    if (r == 0 && k->choices)
-        r = strbuf_printf(&text, " [%s]", k->choices);
+    if (r == 0 && config_key_choices(k))
+        r = strbuf_printf(&text, " [%s]", config_key_choices(k));
     if (r == 0 && k->fallback && strcmp(k->fallback, "false") != 0)
         r = strbuf_printf(&text, " (default %s)", k->fallback);
     if (r == 0)
@@ -336,9 +336,14 @@ int config_load_part(struct config *c, char *const *list, struct error *err)
     return 0;
 }
 
+const struct runtime_ops *config_runtime(const struct config *c)
+{
+    return runtime_find(c->runtime);
+}
+
 bool config_process_enabled(const struct config *c)
 {
-    return c->enable_process || strcmp(c->runtime, "process") == 0;
+    return c->enable_process || config_runtime(c)->isolation == ISOLATION_NONE;
 }
 
 bool config_has_engine(const struct config *c, const char *name)
@@ -346,6 +351,6 @@ bool config_has_engine(const struct config *c, const char *name)
     for (char **v = c->engines; v && *v; v++)
         if (strcmp(*v, name) == 0)
             return true;
-    size_t n = strlen(name); /* "docker-gvisor" is docker's, too */
-    return strncmp(c->runtime, name, n) == 0 && (!c->runtime[n] || c->runtime[n] == '-');
+    const char *own = config_runtime(c)->engine; /* "docker-gvisor" is docker's, too */
+    return own && strcmp(own, name) == 0;
 }

@@ -60,7 +60,7 @@ struct config {
     char *tls_cert, *tls_key; /* paths; their texts are in http, read before the drop */
     bool insecure;
     struct keys_config keys;
-    bool enable_process; /* or runtime is "process": see config_process_enabled() */
+    bool enable_process; /* or runtime has no isolation: see config_process_enabled() */
 
     /* where it lives */
     char *runtime;
@@ -163,11 +163,12 @@ struct config_key {
     enum config_type type;
     unsigned flags;
     size_t offset, size;
-    int64_t min, max;     /* of numbers; cores in thousandths */
-    int64_t unit;         /* of numbers: how much of the member 1 is */
-    const char *fallback; /* the default as text, or NULL */
-    const char *choices;  /* "a|b|c" */
-    const char *group;    /* heading in help and the man page */
+    int64_t min, max;                  /* of numbers; cores in thousandths */
+    int64_t unit;                      /* of numbers: how much of the member 1 is */
+    const char *fallback;              /* the default as text, or NULL */
+    const char *choices;               /* "a|b|c" */
+    const char *(*choices_from)(void); /* the same from a table of others; NULL: as above */
+    const char *group;                 /* heading in help and the man page */
     const char *help;
 };
 
@@ -179,10 +180,14 @@ extern const size_t config_n_keys;
         if (k->name)
 /* By name or alias; '-' and '.' count as '_'. NULL when unknown. */
 const struct config_key *config_key_find(const char *name);
+/* What the value is one of, as "a|b|c"; NULL: anything. */
+const char *config_key_choices(const struct config_key *k);
 /* Whether containers of pods bring the output of commands (stream_mode). */
 bool config_has_streams(const struct config *c);
 enum config_origin config_origin(const struct config *c, const char *name);
-/* The operator named the process runtime, one way or the other. */
+/* The runtime of sandboxes whose request names none. */
+const struct runtime_ops *config_runtime(const struct config *c);
+/* The operator named the runtime without isolation, one way or the other. */
 bool config_process_enabled(const struct config *c);
 /* The operator named this container engine. */
 bool config_has_engine(const struct config *c, const char *name);

@@ -39,6 +39,11 @@
         .name = #n, .type = CONFIG_CHOICE, TYPED(m, char *), .fallback = dflt, .choices = all,     \
         .help = text                                                                               \
     }
+#define CHOICE_FROM(n, m, dflt, table, text)                                                       \
+    {                                                                                              \
+        .name = #n, .type = CONFIG_CHOICE, TYPED(m, char *), .fallback = dflt,                     \
+        .choices_from = table, .help = text                                                        \
+    }
 /* The member is an enum whose values are the choices in their order, from 0 on. */
 #define ENUM(n, m, dflt, all, text)                                                                \
     {                                                                                              \
@@ -104,9 +109,7 @@ const struct config_key config_keys[] = {
     BOOL(debug_endpoints, api.debug_endpoints, "false", "serve /v1/debug/echo for protocol test suites"),
 
     GROUP("Daemon"),
-    CHOICE(runtime, runtime, "local",
-           "local|landlock|process|oci|crun|runc|gvisor|kata|podman|podman-gvisor|podman-kata|docker|docker-gvisor|docker-kata|microvm|kube|kube-gvisor|kube-kata",
-           "runtime of a sandbox whose request names none"),
+    CHOICE_FROM(runtime, runtime, "local", runtime_choices, "runtime of a sandbox whose request names none"),
     CHOICE(oci_runtime, oci_runtime, "crun", "crun|runc|runsc|kata",
            "program behind the runtime oci where a request names none"),
     LIST(CONFIG_LIST, engines, engines, "container engines (podman, docker) that sandboxes may use; empty: none"),
@@ -453,6 +456,11 @@ static bool same_name(const char *name, const char *written)
             return false;
     }
     return !*name && !*written;
+}
+
+const char *config_key_choices(const struct config_key *k)
+{
+    return k->choices_from ? k->choices_from() : k->choices;
 }
 
 const struct config_key *config_key_find(const char *name)

@@ -229,9 +229,9 @@ static int set_number(struct config *c, const struct config_key *key, const char
 static int set_enum(struct config *c, const struct config_key *key, const char *text,
                     const struct why *why)
 {
-    int at = find_choice(key->choices, text);
+    int at = find_choice(config_key_choices(key), text);
     if (at < 0)
-        return refuse_value(why, "'%s' is not one of %s", text, key->choices);
+        return refuse_value(why, "'%s' is not one of %s", text, config_key_choices(key));
     write_number(c, key, at);
     return 0;
 }
@@ -239,8 +239,8 @@ static int set_enum(struct config *c, const struct config_key *key, const char *
 static int set_string(struct config *c, const struct config_key *key, const char *text,
                       const struct why *why)
 {
-    if (key->type == CONFIG_CHOICE && find_choice(key->choices, text) < 0)
-        return refuse_value(why, "'%s' is not one of %s", text, key->choices);
+    if (key->type == CONFIG_CHOICE && find_choice(config_key_choices(key), text) < 0)
+        return refuse_value(why, "'%s' is not one of %s", text, config_key_choices(key));
     if (!*text && (key->type == CONFIG_PATH || key->fallback))
         return refuse_value(why, "the value is empty");
     config_value_done(c, key);
@@ -397,7 +397,7 @@ int config_value_format(const struct config *c, const struct config_key *key, st
     case CONFIG_CORES:
         return strbuf_printf(out, "%.15g", (double)read_number(c, key) / 1000);
     case CONFIG_ENUM:
-        return format_choice(key->choices, read_number(c, key), out);
+        return format_choice(config_key_choices(key), read_number(c, key), out);
     case CONFIG_BOOL:
         return strbuf_puts(out, *(const bool *)m ? "true" : "false");
     default:

@@ -338,7 +338,7 @@ static int seal_configurations(struct daemon *d, struct error *err)
     }
     if (!d->config->images)
         return 0;
-    if (strcmp(d->config->runtime, "microvm") == 0)
+    if (config_runtime(d->config)->is_machine)
         d->config->keeper.disks = true;
     s->keeper_config_fd = keeper_stage_seal(s->privileged, d->config, d->state.images_path);
     return s->keeper_config_fd < 0

@@ -18,9 +18,8 @@ static int choose_named(struct runtime_host *host, const struct runtime_wish *wi
 {
     const char *name = wish->runtime ? wish->runtime : s->runtime;
     bool is_oci = strcmp(name, "oci") == 0;
-    bool is_engine = strcmp(name, "podman") == 0 || strcmp(name, "docker") == 0;
     const char *program = wish->oci_runtime || !is_oci ? wish->oci_runtime : host->oci_runtime;
-    if (wish->oci_runtime && !is_oci && !is_engine)
+    if (wish->oci_runtime && !is_oci && !runtime_is_engine(name))
         return error_field(err, "oci_runtime",
                            "'oci_runtime' is for runtimes \"oci\", \"podman\" and \"docker\" only");
     const struct runtime_ops *ops = program ? runtime_find_oci(name, program) : runtime_find(name);

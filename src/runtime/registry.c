@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/strbuf.h"
 #include "runtime/engine/engine.h"
 #include "runtime/kube/kube.h"
 #include "runtime/landlock/landlock.h"
@@ -12,6 +13,8 @@
 #include "runtime/oci/oci.h"
 #include "runtime/process/process.h"
 #include "runtime/runtime.h"
+
+#define CHOICES_MAX 1024
 
 const struct runtime_ops *const runtimes[] = {
     &runtime_local,       &runtime_landlock,  &runtime_process,
@@ -22,13 +25,14 @@ const struct runtime_ops *const runtimes[] = {
     &runtime_kube_gvisor, &runtime_kube_kata, NULL,
 };
 
-/* Other names; "oci" alone is the smallest of them. */
+/* Other names; "oci" alone is the smallest of them, and what an operator may choose. */
 static const struct {
     const char *name;
     const struct runtime_ops *ops;
+    bool is_choice;
 } aliases[] = {
-    {"oci", &runtime_crun},
-    {"runsc", &runtime_gvisor},
+    {"oci", &runtime_crun, true},
+    {"runsc", &runtime_gvisor, false},
 };
 
 const struct runtime_ops *runtime_find(const char *name)
@@ -40,6 +44,28 @@ const struct runtime_ops *runtime_find(const char *name)
         if (strcmp(aliases[i].name, name) == 0)
             return aliases[i].ops;
     return NULL;
+}
+
+const char *runtime_choices(void)
+{
+    static struct strbuf all = STRBUF_INIT(CHOICES_MAX);
+    if (all.len)
+        return all.data;
+    for (size_t i = 0; runtimes[i]; i++) {
+        for (size_t k = 0; k < ELEMENTS(aliases); k++)
+            if (aliases[k].is_choice && aliases[k].ops == runtimes[i])
+                strbuf_printf(&all, "%s|", aliases[k].name);
+        strbuf_printf(&all, "%s%s", runtimes[i]->name, runtimes[i + 1] ? "|" : "");
+    }
+    return all.data;
+}
+
+bool runtime_is_engine(const char *name)
+{
+    for (size_t i = 0; runtimes[i]; i++)
+        if (runtimes[i]->engine && strcmp(runtimes[i]->engine, name) == 0)
+            return true;
+    return false;
 }
 
 const struct runtime_ops *runtime_find_oci(const char *runtime, const char *oci_runtime)

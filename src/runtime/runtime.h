@@ -135,6 +135,10 @@ struct runtime_ops {
     bool has_volumes;               /* its sandboxes may have spec.workspace and spec.cache */
     bool has_streams;               /* and containers that bring their output (spec.stream_token) */
     bool has_own_images;            /* names of images are passed on to what runs them */
+    bool needs_cluster;             /* its sandboxes are pods of the operator's cluster */
+    bool is_machine;                /* they are machines that the operator's file describes
+                                       (runtime_config), and their images are disks */
+    const char *engine;             /* the container engine that holds them; or NULL */
     size_t record_max;              /* describe()'s text has to be shorter; 0: any length */
     const struct warden_kind *kind; /* of what the warden builds (warden-instance.h); or NULL */
     void (*probe)(const struct runtime_ops *ops, const struct runtime_host *host,
@@ -217,6 +221,10 @@ struct runtime_host {
 extern const struct runtime_ops *const runtimes[];
 /* By name, or by one that means the same ("oci", "runsc"). */
 const struct runtime_ops *runtime_find(const char *name);
+/* The names that an operator may choose from, as "a|b|c". */
+const char *runtime_choices(void);
+/* Whether there are runtimes of a container engine of this name. */
+bool runtime_is_engine(const char *name);
 /* The runtime that "oci", or an engine, means with this `oci_runtime`; NULL for none. */
 const struct runtime_ops *runtime_find_oci(const char *runtime, const char *oci_runtime);
 /* As isolation levels are spelled: "none", "restricted", "namespaces", "user-space-kernel",

@@ -318,7 +318,7 @@ static void test_variables(void)
 /* What can be chosen is what there is: the names of the registry, and "oci" for one of them. */
 static void test_runtimes(void)
 {
-    const char *choices = config_key_find("runtime")->choices;
+    const char *choices = config_key_choices(config_key_find("runtime"));
     size_t chosen = 0, known = 0, missing = 0;
     for (const char *at = choices; *at; chosen++) {
         size_t len = strcspn(at, "|");

@@ -51,7 +51,7 @@ static int engine_check(const struct runtime_ops *ops, const struct runtime_host
     return 0;
 }
 
-#define ENGINE_RUNTIME(symbol, text, engine, within, lacks, level, says)                           \
+#define ENGINE_RUNTIME(symbol, text, service, number, within, lacks, level, says)                  \
     const struct runtime_ops runtime_##symbol = {                                                  \
         .name = text,                                                                              \
         .summary = says,                                                                           \
@@ -60,8 +60,9 @@ static int engine_check(const struct runtime_ops *ops, const struct runtime_host
         .has_proxy = level < ISOLATION_VIRTUAL_MACHINE, /* where it was never tried */             \
         .has_interceptor = level < ISOLATION_VIRTUAL_MACHINE,                                      \
         .has_addresses = within == OCI_NONE,                                                       \
+        .engine = service,                                                                         \
         .kind =                                                                                    \
-            &(const struct warden_kind){.backend = engine, .inner = within, .lacks_inner = lacks}, \
+            &(const struct warden_kind){.backend = number, .inner = within, .lacks_inner = lacks}, \
         .probe = engine_probe,                                                                     \
         .check = engine_check,                                                                     \
         WARDEN_INSTANCE_OPS,                                                                       \
@@ -69,15 +70,18 @@ static int engine_check(const struct runtime_ops *ops, const struct runtime_host
     }
 #define ONE_RUNTIME "runs containers on the one runtime of its service, and that is not "
 
-ENGINE_RUNTIME(podman, "podman", OCI_PODMAN, OCI_NONE, NULL, ISOLATION_NAMESPACES,
+ENGINE_RUNTIME(podman, "podman", "podman", OCI_PODMAN, OCI_NONE, NULL, ISOLATION_NAMESPACES,
                "containers of podman");
-ENGINE_RUNTIME(podman_gvisor, "podman-gvisor", OCI_PODMAN, OCI_RUNSC, ONE_RUNTIME "runsc",
+ENGINE_RUNTIME(podman_gvisor, "podman-gvisor", "podman", OCI_PODMAN, OCI_RUNSC, ONE_RUNTIME "runsc",
                ISOLATION_USER_SPACE_KERNEL, "containers of podman on gVisor");
-ENGINE_RUNTIME(podman_kata, "podman-kata", OCI_PODMAN, OCI_KATA, ONE_RUNTIME "kata-runtime",
-               ISOLATION_VIRTUAL_MACHINE, "containers of podman in virtual machines of kata");
-ENGINE_RUNTIME(docker, "docker", OCI_DOCKER, OCI_NONE, NULL, ISOLATION_NAMESPACES,
+ENGINE_RUNTIME(podman_kata, "podman-kata", "podman", OCI_PODMAN, OCI_KATA,
+               ONE_RUNTIME "kata-runtime", ISOLATION_VIRTUAL_MACHINE,
+               "containers of podman in virtual machines of kata");
+ENGINE_RUNTIME(docker, "docker", "docker", OCI_DOCKER, OCI_NONE, NULL, ISOLATION_NAMESPACES,
                "containers of docker");
-ENGINE_RUNTIME(docker_gvisor, "docker-gvisor", OCI_DOCKER, OCI_RUNSC, "has no runtime 'runsc'",
-               ISOLATION_USER_SPACE_KERNEL, "containers of docker on gVisor");
-ENGINE_RUNTIME(docker_kata, "docker-kata", OCI_DOCKER, OCI_KATA, "has no runtime 'kata-runtime'",
-               ISOLATION_VIRTUAL_MACHINE, "containers of docker in virtual machines of kata");
+ENGINE_RUNTIME(docker_gvisor, "docker-gvisor", "docker", OCI_DOCKER, OCI_RUNSC,
+               "has no runtime 'runsc'", ISOLATION_USER_SPACE_KERNEL,
+               "containers of docker on gVisor");
+ENGINE_RUNTIME(docker_kata, "docker-kata", "docker", OCI_DOCKER, OCI_KATA,
+               "has no runtime 'kata-runtime'", ISOLATION_VIRTUAL_MACHINE,
+               "containers of docker in virtual machines of kata");

@@ -201,6 +201,7 @@ static void kube_probe(const struct runtime_ops *ops, const struct runtime_host 
         .has_volumes = true,                                                                       \
         .has_streams = true,                                                                       \
         .has_own_images = true,                                                                    \
+        .needs_cluster = true,                                                                     \
         .record_max = KUBE_SPEC_SIZE,                                                              \
         .probe = kube_probe,                                                                       \
         .check = kube_check,                                                                       \

@@ -48,6 +48,7 @@ const struct runtime_ops runtime_microvm = {
     .has_addresses = true,
     .has_interceptor = true,
     .isolation = ISOLATION_VIRTUAL_MACHINE,
+    .is_machine = true,
     .kind = &(const struct warden_kind){.flags = PLAN_VM, .check_ranges = microvm_check_ranges},
     .probe = microvm_probe,
     .check = microvm_check,
