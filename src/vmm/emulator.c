@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "builder/child.h"
 #include "vmm/driver.h"
 #include "vmm/vmm.h"
@@ -20,6 +22,18 @@
 #define MIB      (1024ull * 1024)
 #define MIN_MIB  64 /* what the kernel and the first process need to start at all */
 #define CPUS_MAX 32
+
+int vm_wait_for_bytes(int pidfd, int fd, int64_t until_ms)
+{
+    struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = pidfd, .events = POLLIN}};
+    int64_t left = until_ms - clock_mono_ms();
+    int n = left > 0 ? poll(fds, ELEMENTS(fds), (int)left) : 0;
+    if (n < 0)
+        return errno == EINTR ? 0 : -errno;
+    if (n == 0)
+        return -ETIMEDOUT;
+    return fds[0].revents ? 0 : -EPIPE;
+}
 
 const struct vmm_driver *vmm_driver_find(const struct vm *vm)
 {

@@ -3,7 +3,6 @@
 #include "vmm/qmp.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,19 +29,6 @@ const char *qmp_message(void)
     return qmp.message;
 }
 
-static int wait_for_bytes(int64_t until_ms)
-{
-    struct pollfd fds[] = {{.fd = qmp.fd, .events = POLLIN},
-                           {.fd = qmp.vm->emulator_pidfd, .events = POLLIN}};
-    int64_t left = until_ms - clock_mono_ms();
-    int n = left > 0 ? poll(fds, ELEMENTS(fds), (int)left) : 0;
-    if (n < 0)
-        return errno == EINTR ? 0 : -errno;
-    if (n == 0)
-        return -ETIMEDOUT;
-    return fds[0].revents ? 0 : -EPIPE;
-}
-
 /* The next line as a new object; *ret is NULL where the line is not an object. */
 static int receive_line(int64_t until_ms, json_t **ret)
 {
@@ -50,7 +36,7 @@ static int receive_line(int64_t until_ms, json_t **ret)
     while (!(end = memchr(qmp.line, '\n', qmp.have))) {
         if (qmp.have == sizeof(qmp.line))
             return -EMSGSIZE;
-        int r = wait_for_bytes(until_ms);
+        int r = vm_wait_for_bytes(qmp.vm->emulator_pidfd, qmp.fd, until_ms);
         if (r < 0)
             return r;
         ssize_t n = read(qmp.fd, qmp.line + qmp.have, sizeof(qmp.line) - qmp.have);

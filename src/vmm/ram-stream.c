@@ -7,7 +7,6 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "vmm/vmm.h"
 
 #define STREAM_MAGIC   0x5145564du /* "QEVM" */
 #define STREAM_VERSION 3
@@ -57,24 +57,11 @@ struct splitter {
 
 /* --- bytes */
 
-static int wait_for_bytes(struct splitter *s)
-{
-    struct pollfd fds[] = {{.fd = s->from_fd, .events = POLLIN},
-                           {.fd = s->emulator_pidfd, .events = POLLIN}};
-    int64_t left = s->until_ms - clock_mono_ms();
-    int n = left > 0 ? poll(fds, ELEMENTS(fds), (int)left) : 0;
-    if (n < 0)
-        return errno == EINTR ? 0 : -errno;
-    if (n == 0)
-        return -ETIMEDOUT;
-    return fds[0].revents ? 0 : -EPIPE;
-}
-
 /* 1, 0 at the end, or -errno. */
 static int refill(struct splitter *s)
 {
     for (;;) {
-        int r = wait_for_bytes(s);
+        int r = vm_wait_for_bytes(s->emulator_pidfd, s->from_fd, s->until_ms);
         if (r < 0)
             return r;
         ssize_t n = read(s->from_fd, s->in, sizeof(s->in));

@@ -69,6 +69,9 @@ int vm_save_disk(const struct vm *vm, int to_fd);
 void vm_start(struct vm *vm);
 /* Starts a copy of what vm->memory_fd and vm->state_fd have, which it closes. The same. */
 void vm_restore(struct vm *vm);
+/* Until fd has bytes of the emulator's, whose end is seen by its pidfd. 0, also where a signal
+ * came; -ETIMEDOUT, or -EPIPE where it has ended and left nothing. */
+int vm_wait_for_bytes(int pidfd, int fd, int64_t until_ms);
 /* Ends the emulator and waits for its end. The same. */
 void vm_end_emulator(struct vm *vm);
 
