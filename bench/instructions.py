@@ -7,7 +7,12 @@
 Each row prints the median over REQUESTS requests of each build and new/old, for the control plane with its threads, for
 the warden, and for both. Instructions are counted by stepping through both processes (bench/steps.c), so that neither
 other work on the machine nor its clock matters; the kernel's own are not counted. Every kind of request is warmed up
-without that, with the same daemon. WHERE=FILE writes the functions that took most, per build and process."""
+without that, with the same daemon. WHERE=FILE writes the functions that took most, per build and process.
+
+Steps are slow: about 50,000 a second where the machine has other work. The stream, of four million instructions, takes
+a minute and a half per request and build, the others some ten seconds; one more request is made than is counted, and counts
+differ by about one per cent, so that REQUESTS=2 is enough. The daemon is that much slower than the command, so that the
+output is there before it is read, and comes as one event."""
 import bisect
 import os
 import re
