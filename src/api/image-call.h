@@ -34,5 +34,3 @@ struct image_call *image_call_new(struct api_request *req, const char *outcome, 
 /* Takes request. The answer is given when the keeper has given its own, or now (false) when it
  * cannot be asked; c is gone then. */
 bool image_call_start(struct image_call *c, json_t *request, int fd);
-
-json_t *view_image(const struct api_request *req, const json_t *image);

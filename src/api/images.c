@@ -17,7 +17,7 @@
 
 /* --- views */
 
-json_t *view_image(const struct api_request *req, const json_t *image)
+static json_t *view_image(const struct api_request *req, const json_t *image)
 {
     const char *digest = json_string_value(json_object_get(image, "digest"));
     json_t *o = json_object();

@@ -30,5 +30,4 @@ struct api {
     struct port_access port_access[PORT_ACCESS_MAX];
     uint64_t requests;
     uint64_t replies[6]; /* by the status' first digit */
-    uint64_t websockets;
 };

@@ -227,7 +227,8 @@ json_t *view_exec(const struct exec *e)
     return o;
 }
 
-void view_set_bytes(json_t *obj, const char *key, const char *data, size_t len)
+/* Sets key to text, and key_base64 where bytes are no UTF-8. */
+static void view_set_bytes(json_t *obj, const char *key, const char *data, size_t len)
 {
     bool lossy;
     json_object_set_new(obj, key, json_string_from_bytes(data ? data : "", len, &lossy));

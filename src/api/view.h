@@ -21,5 +21,3 @@ json_t *view_exec(const struct exec *e);
 json_t *view_result(struct exec *e, size_t max);
 /* the sbx API's event. Bytes that are no UTF-8 are U+FFFD in "data" and exact in "data_base64". */
 json_t *view_event(struct exec *e, const struct journal_event *ev);
-/* Sets key to text, and key_base64 where bytes are no UTF-8. */
-void view_set_bytes(json_t *obj, const char *key, const char *data, size_t len);

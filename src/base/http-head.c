@@ -42,7 +42,8 @@ static bool is_visible(struct text t)
     return t.len > 0;
 }
 
-bool text_cut(struct text *rest, char end, struct text *ret)
+/* Cuts the bytes before the first `end` off; false where there is none. */
+static bool text_cut(struct text *rest, char end, struct text *ret)
 {
     const char *at = memchr(rest->at, end, rest->len);
     if (!at)

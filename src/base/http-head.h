@@ -55,7 +55,5 @@ bool http_head_has_override(const struct http_head *h);
 
 /* Is it that word, in any letter case? */
 bool text_is(struct text t, const char *word);
-/* Cuts the bytes before the first `end` off; false where there is none. */
-bool text_cut(struct text *rest, char end, struct text *ret);
 /* "host:port" or "host" (port 0). */
 int text_parse_authority(struct text t, struct target *ret);

@@ -66,7 +66,8 @@ static int put_quoted(struct strbuf *out, const char *data, size_t len, unsigned
     return strbuf_append(out, "\"", 1);
 }
 
-int json_format_string(struct strbuf *out, const char *data, size_t len)
+/* One string with its quotes. -EILSEQ when it is not UTF-8. */
+static int json_format_string(struct strbuf *out, const char *data, size_t len)
 {
     return put_quoted(out, data, len, 0);
 }

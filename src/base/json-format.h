@@ -44,6 +44,4 @@ enum {
 
 /* The inside of a string. -EILSEQ when it is not UTF-8 and how does not say to replace it. */
 int json_format_inside(struct strbuf *out, const char *data, size_t len, unsigned how);
-/* One string with its quotes. -EILSEQ when it is not UTF-8. */
-int json_format_string(struct strbuf *out, const char *data, size_t len);
 int json_format_int(struct strbuf *out, int64_t value);

@@ -35,7 +35,8 @@ const char *colour(enum colour c)
     return may_colour(STDOUT_FILENO) ? colours[c] : "";
 }
 
-const char *colour_err(enum colour c)
+/* for stderr */
+static const char *colour_err(enum colour c)
 {
     return may_colour(STDERR_FILENO) ? colours[c] : "";
 }

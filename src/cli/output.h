@@ -19,8 +19,7 @@ struct strbuf;
 #define EXIT_OOM_KILLED  137
 
 enum colour { COLOUR_OFF, COLOUR_BOLD, COLOUR_RED, COLOUR_GREEN, COLOUR_YELLOW, _COLOUR_MAX };
-const char *colour(enum colour c);     /* for stdout; "" where there are none */
-const char *colour_err(enum colour c); /* for stderr */
+const char *colour(enum colour c); /* for stdout; "" where there are none */
 
 /* Prints "sbx: message" on stderr and returns the exit code for it. */
 int cli_fail(const struct sbx_error *err);

@@ -197,7 +197,6 @@ void probe_ask(struct engine *e, struct engine_message *ret);
 void task_ask_end(struct engine *e, uint64_t oom_kills, struct engine_message *ret);
 void task_create(struct engine *e, int view_fd, const struct child_trees *trees);
 void task_adopt(struct engine *e);
-void task_serve(struct engine *e, int listen_fd) __attribute__((noreturn));
 /* Of root's capabilities, what it takes to make a container: to mount in the engine's namespace and
  * enter the container's, to give files to the sandbox's ids, and to end what is left of one. The
  * overlay of an image does with them what the container's root does with its files. */
@@ -211,4 +210,3 @@ void task_serve(struct engine *e, int listen_fd) __attribute__((noreturn));
 void task_confine(const struct syscall_table *t, uint64_t capabilities);
 int task_remove(struct engine *e);
 void task_probe(struct engine *e);
-int task_listen(const struct engine *e);

@@ -38,7 +38,7 @@ static void send_message(const struct engine_message *m, int fd)
     fd_send_msg(CHILD_CHANNEL_FD, m, sizeof(*m), &fd, fd >= 0);
 }
 
-int task_listen(const struct engine *e)
+static int task_listen(const struct engine *e)
 {
     char dir[2 * ENGINE_PATH_SIZE];
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -83,6 +83,8 @@ static int pass_connection(const struct engine *e, int listen_fd)
 }
 
 /* --- create */
+
+static void task_serve(struct engine *e, int listen_fd) __attribute__((noreturn));
 
 static void require_step(const struct engine *e, int r, const char *step)
 {
@@ -308,7 +310,7 @@ void task_confine(const struct syscall_table *t, uint64_t capabilities)
     child_must(r, "restrict the broker's system calls", -1);
 }
 
-void task_serve(struct engine *e, int listen_fd)
+static void task_serve(struct engine *e, int listen_fd)
 {
     uint64_t oom_kills = 0;
     /* It reads and writes files of root's, and speaks with the engine, which takes root's word. */

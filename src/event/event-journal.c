@@ -313,7 +313,8 @@ static void found_key(unsigned type, const char *id, char key[FOUND_KEY_SIZE])
     snprintf(key, FOUND_KEY_SIZE, "%u %s", type, id);
 }
 
-const struct event *event_find(const struct event_journal *j, enum event_type type, const char *id)
+static const struct event *event_find(const struct event_journal *j, enum event_type type,
+                                      const char *id)
 {
     char key[FOUND_KEY_SIZE];
     if (j && j->found) {

@@ -50,9 +50,8 @@ void event_append(struct event_journal *j, enum event_type type, const char *id,
 /* --- what readers were shown already. For code that restores objects; quick until
  * event_journal_started().
  */
-/* The newest event of that type, or of one of these types, about that object, written or not; NULL:
- * none is kept. Valid until the next append. */
-const struct event *event_find(const struct event_journal *j, enum event_type type, const char *id);
+/* The newest event of one of these types about that object, written or not; NULL: none is kept.
+ * Valid until the next append. */
 const struct event *event_find_newest(const struct event_journal *j, uint64_t types,
                                       const char *id);
 /* The same whatever the object. */

@@ -53,14 +53,6 @@ const char *event_type_name(unsigned type)
     return type < _EVENT_TYPE_MAX ? types[type].name : NULL;
 }
 
-enum event_type event_type_find(const char *name)
-{
-    for (unsigned t = 1; t < _EVENT_TYPE_MAX; t++)
-        if (strcmp(types[t].name, name) == 0)
-            return (enum event_type)t;
-    return 0;
-}
-
 /* Of a whole name, or of a first word that a dot ends. */
 static uint64_t find_types(const char *word, size_t len)
 {

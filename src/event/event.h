@@ -80,8 +80,6 @@ static inline const char *event_data(const struct event *e) /* a JSON object, or
 
 /* "exec.ended"; NULL for what is no type. */
 const char *event_type_name(unsigned type);
-/* The other way round; 0 when there is none of that name. */
-enum event_type event_type_find(const char *name);
 
 /* A set of types, one bit each. */
 #define EVENT_TYPES_ALL (~(uint64_t)0)

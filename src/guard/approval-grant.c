@@ -33,7 +33,7 @@ size_t approval_confirmations(const struct approval *a)
     return n;
 }
 
-size_t approval_votes_needed(enum risk risk)
+static size_t approval_votes_needed(enum risk risk)
 {
     return risk == RISK_CRITICAL ? CRITICAL_VOTES : 1;
 }

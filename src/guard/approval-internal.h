@@ -77,7 +77,6 @@ void approval_next_uses(struct approval *a);
 /* Whether it may still be decided or used at all: the policy is the same, its key lives. */
 int approval_check_alive(const struct approval *a, struct error *err);
 bool approval_vote_counts(const struct approvals *s, const struct approval_vote *v);
-size_t approval_votes_needed(enum risk risk);
 /* approval-row.c */
 json_t *approval_to_row(const struct approval *a);
 /* NULL with err set for a row that cannot be read. */

@@ -35,7 +35,6 @@ struct rootfs_meta {
 int rootfs_init(struct rootfs *r, int fd, struct meter *m, struct image_info *info,
                 struct error *err);
 void rootfs_done(struct rootfs *r);
-#define _cleanup_rootfs_ __attribute__((cleanup(rootfs_done)))
 
 /* Counts one more entry, and content before it is written, which claims it. */
 int rootfs_count_entry(struct rootfs *r, struct error *err);

@@ -113,7 +113,6 @@ bool broker_knows_net(const struct kube_broker *b, const char *sum);
 void task_start_create(struct broker_task *t);
 void task_start_delete(struct broker_task *t);
 void task_start_probe(struct broker_task *t);
-void task_start_list(struct broker_task *t);
 void task_start_annotate(struct broker_task *t);
 void task_start_prove(struct broker_task *t);
 void task_start_claim(struct broker_task *t);

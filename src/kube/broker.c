@@ -161,7 +161,7 @@ static void on_namespaces(void *data, const struct kube_answer *answer)
     list_pods(t);
 }
 
-void task_start_list(struct broker_task *t)
+static void task_start_list(struct broker_task *t)
 {
     struct error err = {0};
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(KUBE_TARGET_MAX);

@@ -425,25 +425,9 @@ int kube_channel_send(struct kube_channel *c, unsigned channel, const void *byte
     return queue_message(c, WSLAY_BINARY_FRAME, m.data, m.len);
 }
 
-int kube_channel_close_one(struct kube_channel *c, unsigned channel)
-{
-    const uint8_t bytes[] = {CLOSE_CHANNEL, (uint8_t)channel};
-    if (c->state == KUBE_CHANNEL_OPEN && c->version < 5)
-        return -EOPNOTSUPP;
-    return queue_message(c, WSLAY_BINARY_FRAME, bytes, sizeof(bytes));
-}
-
 int kube_channel_ping(struct kube_channel *c)
 {
     return queue_message(c, WSLAY_PING, NULL, 0);
-}
-
-int kube_channel_say_goodbye(struct kube_channel *c)
-{
-    if (c->state != KUBE_CHANNEL_OPEN)
-        return -ENOTCONN;
-    wslay_event_queue_close(c->wslay, WSLAY_CODE_NORMAL_CLOSURE, NULL, 0);
-    return channel_flush(c);
 }
 
 enum kube_channel_state kube_channel_state(const struct kube_channel *c)

@@ -58,10 +58,7 @@ void kube_channel_sent(struct kube_channel *c, size_t len);
 /* Bytes for a channel, which the command reads from. -ENOTCONN before it is open and after its end,
  * -EAGAIN where KUBE_CHANNEL_OUTPUT_MAX would be passed: nothing was taken. */
 int kube_channel_send(struct kube_channel *c, unsigned channel, const void *bytes, size_t len);
-/* No more bytes for a channel. -EOPNOTSUPP with v4, whose commands never see an end of input. */
-int kube_channel_close_one(struct kube_channel *c, unsigned channel);
 int kube_channel_ping(struct kube_channel *c);
-int kube_channel_say_goodbye(struct kube_channel *c);
 
 enum kube_channel_state kube_channel_state(const struct kube_channel *c);
 /* 5 or 4, once open. */

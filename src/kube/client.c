@@ -810,11 +810,6 @@ uv_loop_t *kube_client_loop(const struct kube_client *c)
     return c->loop;
 }
 
-const struct kube_access *kube_client_access(const struct kube_client *c)
-{
-    return &c->access;
-}
-
 const char *kube_client_host(const struct kube_client *c)
 {
     return c->host;

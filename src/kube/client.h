@@ -30,7 +30,6 @@ struct kube_client *kube_client_new(uv_loop_t *loop, const struct kube_access *a
 /* Cancels all calls. on_closed (may be NULL) comes from the loop once nothing of it is left. */
 void kube_client_close(struct kube_client *c, void (*on_closed)(void *data), void *data);
 uv_loop_t *kube_client_loop(const struct kube_client *c);
-const struct kube_access *kube_client_access(const struct kube_client *c);
 /* "host:port" of the server, and the path below which its API is ("" mostly). */
 const char *kube_client_host(const struct kube_client *c);
 const char *kube_client_base_path(const struct kube_client *c);

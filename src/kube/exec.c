@@ -322,14 +322,6 @@ int kube_exec_write(struct kube_exec *e, const void *bytes, size_t len)
     return r;
 }
 
-int kube_exec_close_input(struct kube_exec *e)
-{
-    int r = e->channel && !e->reaping ? kube_channel_close_one(e->channel, KUBE_STDIN) : -ENOTCONN;
-    if (r == 0)
-        exec_send(e);
-    return r;
-}
-
 void kube_exec_pause(struct kube_exec *e, bool paused)
 {
     bool was = e->paused;
@@ -340,9 +332,4 @@ void kube_exec_pause(struct kube_exec *e, bool paused)
         e->heard_ms = clock_mono_ms();
     /* What was decrypted before the pause makes no socket readable. */
     uv_poll_start(&e->poll, UV_WRITABLE | (paused ? 0 : UV_READABLE), on_exec_ready);
-}
-
-int kube_exec_version(const struct kube_exec *e)
-{
-    return e->channel ? kube_channel_version(e->channel) : 0;
 }

@@ -37,7 +37,5 @@ struct kube_exec *kube_exec_start(struct kube_client *c, const struct kube_exec_
 void kube_exec_cancel(struct kube_exec *e);
 /* 0, -EAGAIN (nothing was taken; on_writable comes), or -ENOTCONN. */
 int kube_exec_write(struct kube_exec *e, const void *bytes, size_t len);
-int kube_exec_close_input(struct kube_exec *e);
 /* Stops reading, so that the server's side fills up and waits. */
 void kube_exec_pause(struct kube_exec *e, bool paused);
-int kube_exec_version(const struct kube_exec *e);

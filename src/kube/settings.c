@@ -90,7 +90,7 @@ static int load_log(struct kube_settings *s, const json_t *o, struct error *err)
     return r;
 }
 
-void kube_settings_done(struct kube_settings *s)
+static void kube_settings_done(struct kube_settings *s)
 {
     kube_access_done(&s->access);
     kube_ceiling_done(&s->ceiling);

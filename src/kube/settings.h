@@ -34,4 +34,3 @@ struct kube_settings {
 
 /* Reads what a kubeconfig names, too. A member that is not known is refused by name. */
 int kube_settings_parse(struct kube_settings *ret, const char *text, size_t len, struct error *err);
-void kube_settings_done(struct kube_settings *s);

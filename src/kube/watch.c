@@ -334,8 +334,3 @@ void kube_watch_close(struct kube_watch *w)
     kube_call_cancel(steal_ptr(w->call));
     loop_timer_close(&w->timer, on_watch_closed, w);
 }
-
-size_t kube_watch_count(const struct kube_watch *w)
-{
-    return map_count(w->known);
-}

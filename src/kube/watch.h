@@ -39,4 +39,3 @@ struct kube_watch *kube_watch_new(struct kube_client *c, const struct kube_watch
                                   const struct kube_watch_events *events, void *data);
 /* Nothing is called back any more. Legal in its own callbacks. NULL is fine. */
 void kube_watch_close(struct kube_watch *w);
-size_t kube_watch_count(const struct kube_watch *w); /* of objects that are known */

@@ -6,8 +6,10 @@
 
 #include "base/json.h"
 
-int libsbx_event_deliver(const char *json, size_t len, sbx_event_fn *fn, void *data, bool *ret_exit,
-                         bool *ret_bad, struct sbx_error *err)
+/* Parses one event and hands it on; *ret_exit is set on an exit event. Returns what fn returned, or
+ * -1 with err set when the text is no event. */
+static int libsbx_event_deliver(const char *json, size_t len, sbx_event_fn *fn, void *data,
+                                bool *ret_exit, bool *ret_bad, struct sbx_error *err)
 {
     _cleanup_json_ json_t *root = libsbx_parse(json, len, err);
     const char *type = json_string_value(json_object_get(root, "type"));

@@ -56,8 +56,3 @@ char *libsbx_bytes_member(const json_t *obj, const char *key, size_t *ret_len);
 /* False when the member is absent or not an integer. */
 bool libsbx_int_member(const json_t *obj, const char *key, int *ret);
 void libsbx_exec_result_parse(const json_t *obj, struct sbx_exec_result *ret);
-
-/* Parses one event and hands it on; *ret_exit is set on an exit event. Returns what fn returned, or
- * -1 with err set when the text is no event. */
-int libsbx_event_deliver(const char *json, size_t len, sbx_event_fn *fn, void *data, bool *ret_exit,
-                         bool *ret_bad, struct sbx_error *err);

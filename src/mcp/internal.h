@@ -111,8 +111,6 @@ void session_unref(struct mcp_session *s);
 void session_end(struct mcp_session *s);
 void session_touch(struct mcp_session *s);
 bool session_is_idle(const struct mcp_session *s, int64_t now_ms);
-/* Sends to the client what belongs to no call; params is taken. */
-void session_notify(struct mcp_session *s, const char *method, json_t *params);
 
 /* --- a call (call.c) */
 

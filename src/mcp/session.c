@@ -190,7 +190,8 @@ void *mcp_session_data(const struct mcp_session *s)
     return s->data;
 }
 
-void session_notify(struct mcp_session *s, const char *method, json_t *params)
+/* Sends to the client what belongs to no call; params is taken. */
+static void session_notify(struct mcp_session *s, const char *method, json_t *params)
 {
     if (!s->ended && s->loose && !s->loose->ops->is_full(s->loose))
         outlet_notify(s->loose, method, params);

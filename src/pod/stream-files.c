@@ -56,14 +56,6 @@ static void exec_drop(struct stream_files *f, struct stream_exec *e)
     free(e);
 }
 
-void stream_files_free(struct stream_files *f)
-{
-    list_for_each_safe(e, &f->execs, struct stream_exec, node)
-        exec_drop(f, e);
-    fd_close(&f->dir);
-    free(f);
-}
-
 static int exec_open(const struct stream_files *f, const struct stream_exec *e, const char *suffix)
 {
     char name[ID_SIZE + 16];

@@ -24,7 +24,6 @@ struct url;
 struct stream_files;
 /* Takes the descriptor of the directory. id: the sandbox's, borrowed. */
 struct stream_files *stream_files_new(int dir_fd, const char *id);
-void stream_files_free(struct stream_files *f);
 /* Looks which execs there are. 0 or -errno. */
 int stream_files_scan(struct stream_files *f);
 /* All that is there is to be sent again. */

@@ -80,7 +80,6 @@ struct ruleset {
     char revision[65];
     enum verdict fallback; /* `default` */
     enum verdict unknown;
-    enum risk fallback_risk;
     int64_t utc_offset_s;
     char *workspace, *home; /* what relative patterns and "~" mean */
     struct rules_rule *rules;

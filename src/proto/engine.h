@@ -74,7 +74,6 @@ struct engine_order {
     char dir[ENGINE_PATH_SIZE];          /* the sandbox's, as the host sees it; probe: of all */
     char id[PLAN_ID_SIZE];
     char image[PLAN_IMAGE_SIZE];
-    char image_path[ENGINE_PATH_SIZE];      /* its files */
     uint32_t runner_id, tool_id, nobody_id; /* on the host */
     struct user_limits user_limits;
     uint8_t must[16]; /* walls that were asked for: without them there is no sandbox */

@@ -54,6 +54,8 @@ int interceptor_fd(const struct sandbox *sb)
 
 /* --- its end */
 
+static void interceptor_ask(struct sandbox *sb);
+
 static void on_again(void *data)
 {
     struct interceptor_link *l = data;
@@ -167,7 +169,7 @@ static int open_pairs(struct sandbox *sb, struct error *err)
     return s->open_pairs(s->data, sb->owner, NULL, NULL, sb->generation, err);
 }
 
-void interceptor_ask(struct sandbox *sb)
+static void interceptor_ask(struct sandbox *sb)
 {
     struct interceptor_link *l = sb->interceptor;
     struct plan plan = {.op = PLAN_INTERCEPT};

@@ -270,7 +270,6 @@ void exec_on_state(void *data, uint32_t stream, const struct msg_state *m);
 void exec_on_resumed(void *data);
 
 /* reconnect.c: a runtime whose connections may break. */
-bool sandbox_may_lose(const struct sandbox *sb); /* its connection, and live */
 /* The connection ended by itself. */
 void sandbox_lose(struct sandbox *sb, const char *why);
 void sandbox_forget_lost(struct sandbox *sb); /* it ends, or is connected again */
@@ -385,7 +384,6 @@ char **network_keep_texts(char *const *texts, const struct network_change *c);
 bool network_has_end(char *const *texts);
 /* What is left of them without those that end some day. NULL: nothing. */
 char **network_keep_endless(char *const *texts);
-bool network_text_is_called(const char *text, const char *word);
 /* Takes both lists. */
 void network_set_rules(struct sandbox *sb, char **hosts, char **denied);
 /* Whether all that the sandbox may reach now is in bound, which may be NULL. ERROR_CONFLICT. */
@@ -476,11 +474,10 @@ void gateway_packet_drop(struct sandbox *sb);
  * that the caller frees, or NULL where it wishes for none. */
 int interceptor_check(const struct manager *m, const struct runtime_ops *ops,
                       const struct spec *spec, const char *owner, char ***ret, struct error *err);
-/* Asks for the first time; a sandbox that is being made goes on in sandbox_start_intercepted(). */
 /* Can the sandbox be held to these rules, as far as they are about methods and paths of https? */
 int interceptor_check_rules(const struct sandbox *sb, char *const *rules, struct error *err);
+/* Asks for the first time; a sandbox that is being made goes on in sandbox_start_intercepted(). */
 void interceptor_new(struct sandbox *sb);
-void interceptor_ask(struct sandbox *sb);
 void interceptor_free(struct sandbox *sb);
 /* The socket that takes connections; -1: there is none now. */
 int interceptor_fd(const struct sandbox *sb);

@@ -91,9 +91,6 @@ int journal_space_append(struct journal *j, const char *data, size_t len);
 int journal_write_records(struct journal *j, const struct record *recs, size_t n);
 int journal_pay(struct journal *j); /* what it owes its index */
 /* journal-read.c. */
-/* Bytes at a position: the journal's own while in memory, else read into scratch. */
-int journal_space_read(struct journal *j, uint64_t pos, size_t len, struct strbuf *scratch,
-                       const char **ret);
 /* journal-file.c: moves what is in memory to files. 0, or -errno with the journal as it was. */
 int journal_open_files(struct journal *j);
 void journal_remove_files(struct journal *j);

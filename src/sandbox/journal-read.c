@@ -10,8 +10,9 @@
 #include "base/strbuf.h"
 #include "sandbox/journal-internal.h"
 
-int journal_space_read(struct journal *j, uint64_t pos, size_t len, struct strbuf *scratch,
-                       const char **ret)
+/* Bytes at a position: the journal's own while in memory, else read into scratch. */
+static int journal_space_read(struct journal *j, uint64_t pos, size_t len, struct strbuf *scratch,
+                              const char **ret)
 {
     /* Readers are called while an append is still going on. What they are called for is in the
      * caller's buffer and need not be read back from the disk. */

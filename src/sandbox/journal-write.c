@@ -176,6 +176,7 @@ static size_t append_now(struct journal *j, uint8_t stream, const char *data, si
 }
 
 static void give_up(struct journal *j);
+static void journal_retry(struct journal *j);
 
 void journal_settle(struct journal *j)
 {
@@ -198,7 +199,7 @@ void journal_append(struct journal *j, uint8_t stream, const char *data, size_t 
     journal_notify_readers(j);
 }
 
-void journal_retry(struct journal *j)
+static void journal_retry(struct journal *j)
 {
     if (!journal_stalled(j))
         return;

@@ -124,7 +124,6 @@ void journal_park(struct journal *j);
 bool journal_blocked(const struct journal *j);
 bool journal_stalled(const struct journal *j); /* the latter */
 /* Tries again to write what the disk has refused; to be called now and then. */
-void journal_retry(struct journal *j);
 void journal_retry_all(struct journal_options *o);
 /* Looks whether there is room (again), and wakes those who wait for it. */
 void journal_look_for_room(struct journal_options *o);

@@ -99,7 +99,7 @@ static bool text_is_called_any(const char *text, char *const *words)
     return called;
 }
 
-bool network_text_is_called(const char *text, const char *word)
+static bool network_text_is_called(const char *text, const char *word)
 {
     char *const words[] = {(char *)word, NULL};
     return text_is_called_any(text, words);

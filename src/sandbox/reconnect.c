@@ -40,7 +40,8 @@ struct exec_sent {
     bool resized;
 };
 
-bool sandbox_may_lose(const struct sandbox *sb)
+/* its connection, and live */
+static bool sandbox_may_lose(const struct sandbox *sb)
 {
     return sb->ops->reconnect && (sb->ops->connections_break || runner_cuts_are_armed());
 }

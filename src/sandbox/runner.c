@@ -118,7 +118,8 @@ bool runner_has_stated(const struct runner *r, uint32_t stream)
     return stream <= r->stated;
 }
 
-size_t runner_backlog(const struct runner *r)
+/* Bytes that the socket has not taken yet. */
+static size_t runner_backlog(const struct runner *r)
 {
     return r->out.len - r->sent;
 }

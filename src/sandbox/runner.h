@@ -58,8 +58,6 @@ void runner_accept_sockets(struct runner *r);
 /* In on_open: the descriptor that came with the frame, which is the caller's then, or -1. It can be
  * anything: the caller has to look. A descriptor that is not taken ends in on_broken. */
 int runner_take_socket(struct runner *r);
-/* Bytes that the socket has not taken yet. */
-size_t runner_backlog(const struct runner *r);
 /* For tests: connections end by themselves, the first after text bytes, each further one after one
  * byte more, in turns of those that were read and those that were written. NULL: they do not. */
 void runner_arm_cuts(const char *text);

@@ -18,9 +18,6 @@ struct snapshot {
     bool whole; /* its files are there */
 };
 
-struct snapshot *snapshot_new(struct sandbox *sb, const char *name);
-void snapshot_free(struct snapshot *k);
-void snapshot_put(struct snapshot *k, store_done_fn on_durable, void *data);
 /* Its files, its row, and itself. */
 void snapshot_discard(struct snapshot *k);
 /* READY, of a runtime that can, and not at it already. */

@@ -55,7 +55,7 @@ int64_t snapshot_created_ns(const struct snapshot *k)
     return k->created_ns;
 }
 
-void snapshot_free(struct snapshot *k)
+static void snapshot_free(struct snapshot *k)
 {
     list_remove(&k->node);
     free(k->name);
@@ -107,7 +107,7 @@ static struct snapshot *snapshot_alloc(struct manager *m, const char *id)
     return k;
 }
 
-struct snapshot *snapshot_new(struct sandbox *sb, const char *name)
+static struct snapshot *snapshot_new(struct sandbox *sb, const char *name)
 {
     char id[PLAN_SNAPSHOT_SIZE];
     random_id(id, sizeof(id) - 1);
@@ -121,7 +121,7 @@ struct snapshot *snapshot_new(struct sandbox *sb, const char *name)
     return k;
 }
 
-void snapshot_put(struct snapshot *k, store_done_fn on_durable, void *data)
+static void snapshot_put(struct snapshot *k, store_done_fn on_durable, void *data)
 {
     _cleanup_json_ json_t *o =
         json_pack("{s:s, s:s?, s:s, s:s, s:s?, s:I, s:I, s:b}", "owner", k->owner, "name", k->name,

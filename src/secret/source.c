@@ -118,7 +118,8 @@ static int fill_pair(const struct source *s, struct pair *p, struct error *err)
     return r;
 }
 
-int source_read(const char *item, struct pair *ret, struct error *err)
+/* Everything of one item; the caller calls pair_done(). */
+static int source_read(const char *item, struct pair *ret, struct error *err)
 {
     __attribute__((cleanup(source_done))) struct source s = {0};
     struct pair p = {0};

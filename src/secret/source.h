@@ -15,8 +15,6 @@
 struct error;
 struct pair;
 
-/* Everything of one item; the caller calls pair_done(). */
-int source_read(const char *item, struct pair *ret, struct error *err);
 /* The hosts alone, for a process that cannot read the secret. */
 int source_read_hosts(const char *item, struct pair *ret, struct error *err);
 /* NAME=BASE64 of each item, sealed, into a vector that the caller frees. */

@@ -13,7 +13,6 @@ struct sqlite3;
 struct sqlite3_stmt;
 
 #define AUDIT_TABLE_HASH_SIZE 32
-#define AUDIT_TABLE_TEXT_SIZE 512
 
 int audit_table_create(struct sqlite3 *db, struct error *err);
 

@@ -44,7 +44,7 @@ static_assert(ELEMENTS(operations) == _SKILL_OPERATION_MAX, "a row per operation
 static const char *const extensions[] = {".txt", ".md", ".json", ".yaml", ".yml", ".csv",
                                          ".py",  ".js", ".html", ".css",  ".xml"};
 
-const char *skill_operation_name(enum skill_operation op)
+static const char *skill_operation_name(enum skill_operation op)
 {
     return operations[op].name;
 }

@@ -72,7 +72,6 @@ struct skill_file {
 int skill_file_parse(const json_t *parameters, const char *root, struct skill_file *ret,
                      struct error *err);
 void skill_file_done(struct skill_file *f);
-const char *skill_operation_name(enum skill_operation op);
 
 struct skill_options {
     struct manager *manager;

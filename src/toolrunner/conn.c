@@ -250,7 +250,8 @@ void conn_pump(struct runner *r)
     conn_update_watch(r);
 }
 
-void conn_fail(struct runner *r, const char *why)
+/* GOODBYE with the reason, then drop. */
+static void conn_fail(struct runner *r, const char *why)
 {
     struct conn *c = &r->conn;
     log_warn("connection ended reason=\"%s\"", why);

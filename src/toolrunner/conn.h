@@ -42,8 +42,6 @@ void conn_drop(struct runner *r);
 /* A whole frame with a descriptor, past what is queued: that has to be sent first, because a
  * descriptor belongs to the bytes that it is sent with. 0, or -errno and nothing was sent. */
 int conn_send_socket(struct conn *c, const void *frame, size_t len, int fd);
-/* GOODBYE with the reason, then drop. */
-void conn_fail(struct runner *r, const char *why);
 /* Moves what commands and tunnels have to say into out, and out to the peer. */
 void conn_pump(struct runner *r);
 

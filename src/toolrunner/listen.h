@@ -23,7 +23,6 @@ struct listener {
     struct epoll_timer retry;
     struct list waiting;
     size_t n_waiting;
-    size_t n_lines; /* children that serve JSON lines */
     int lines_pid[LISTEN_LINES_MAX];
 };
 

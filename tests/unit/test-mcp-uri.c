@@ -16,9 +16,9 @@ static void test_good(void)
     ok(uri_parse("sandbox://sbx-1/exec/ex-2/stderr", &u) == 0, "a log");
     ok(!strcmp(u.exec_id, "ex-2") && u.stream == 2 && !u.path, "of its stream");
     uri_done(&u);
-    _cleanup_free_ char *text = uri_format_file("sbx-1", "/a b%c/ü?#");
-    ok(!strcmp(text, "sandbox://sbx-1/file/a%20b%25c/%C3%BC%3F%23"), "formatted");
-    ok(uri_parse(text, &u) == 0 && !strcmp(u.path, "/a b%c/ü?#"), "there and back");
+    ok(uri_parse("sandbox://sbx-1/file/a%20b%25c/%C3%BC%3F%23", &u) == 0 &&
+           !strcmp(u.path, "/a b%c/ü?#"),
+       "what would end a path in an address");
     uri_done(&u);
 }
 

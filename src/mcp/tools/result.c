@@ -68,11 +68,6 @@ void result_finish(struct mcp_call *call, json_t *structured, const char *text)
     call_finish(call, structured, text, false);
 }
 
-void result_finish_failed(struct mcp_call *call, json_t *structured, const char *text)
-{
-    call_finish(call, structured, text, true);
-}
-
 void result_fail(struct mcp_call *call, const struct error *err, const char *advice)
 {
     mcp_call_finish_error(call, err, advice ? advice : advice_for(err));
@@ -127,7 +122,7 @@ static void format_stream(struct strbuf *out, const char *head, const char *text
         strbuf_puts(out, "\n");
 }
 
-void result_format_exec(const json_t *result, size_t max, struct strbuf *out)
+static void result_format_exec(const json_t *result, size_t max, struct strbuf *out)
 {
     const char *text = json_string_value(json_object_get(result, "stdout"));
     const char *errors = json_string_value(json_object_get(result, "stderr"));
@@ -172,8 +167,5 @@ void result_finish_exec(struct mcp_call *call, struct exec *e, size_t max)
     json_t *result = result_pick(all, shown);
     json_object_set_new(result, "sandbox_id", json_string(sandbox_id(exec_sandbox(e))));
     result_format_exec(result, max, &text);
-    if (exec_status(e) == EXEC_COMPLETED)
-        result_finish(call, result, text.data);
-    else
-        result_finish_failed(call, result, text.data);
+    call_finish(call, result, text.data, exec_status(e) != EXEC_COMPLETED);
 }

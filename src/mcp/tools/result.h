@@ -16,8 +16,6 @@ struct strbuf;
 
 /* Takes structured; text may be NULL. */
 void result_finish(struct mcp_call *call, json_t *structured, const char *text);
-/* The same for what failed and still has something to show. */
-void result_finish_failed(struct mcp_call *call, json_t *structured, const char *text);
 /* advice NULL: what is right for the error's code. */
 void result_fail(struct mcp_call *call, const struct error *err, const char *advice);
 
@@ -29,5 +27,3 @@ json_t *result_of_exec(const struct exec *e);
 /* A finished command with its output, at most max bytes of each stream: head and tail, and how to
  * read the rest. */
 void result_finish_exec(struct mcp_call *call, struct exec *e, size_t max);
-/* The same as text alone. */
-void result_format_exec(const json_t *result, size_t max, struct strbuf *out);

@@ -8,7 +8,6 @@
 #include "base/digits.h"
 #include "base/output-stream.h"
 #include "base/path.h"
-#include "base/strbuf.h"
 #include "sandbox/exec.h"
 
 #define URI_MAX 8192
@@ -33,18 +32,6 @@ static char *decode_text(const char *text, size_t len)
         out[n++] = (char)c;
     }
     return steal_ptr(out);
-}
-
-static void append_encoded(struct strbuf *b, const char *text)
-{
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-                                "-._~/";
-    for (; *text; text++) {
-        if (strchr(plain, *text))
-            strbuf_append(b, text, 1);
-        else
-            strbuf_printf(b, "%%%02X", (unsigned char)*text);
-    }
 }
 
 /* "exec/ID/STREAM" */
@@ -99,12 +86,4 @@ char *uri_format_log(const struct exec *e, uint8_t stream)
 {
     return xasprintf(URI_PREFIX "%s/exec/%s/%s", sandbox_id(exec_sandbox(e)), exec_id(e),
                      output_name(stream));
-}
-
-char *uri_format_file(const char *sandbox, const char *path)
-{
-    struct strbuf b = STRBUF_INIT(URI_MAX * 3);
-    strbuf_printf(&b, URI_PREFIX "%s/file", sandbox);
-    append_encoded(&b, path);
-    return strbuf_steal(&b);
 }

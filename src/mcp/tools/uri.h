@@ -21,4 +21,3 @@ int uri_parse(const char *text, struct uri *ret);
 void uri_done(struct uri *u);
 /* Heap. */
 char *uri_format_log(const struct exec *e, uint8_t stream);
-char *uri_format_file(const char *sandbox, const char *path);

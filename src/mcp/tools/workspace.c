@@ -64,6 +64,8 @@ static bool is_alive(const struct sandbox *sb)
 
 /* --- watching logs */
 
+static struct workspace *workspace_of(struct mcp_session *s);
+
 static void on_watch_closed(void *data)
 {
     free(data);
@@ -155,7 +157,7 @@ static void workspace_free(void *data)
     free(ws);
 }
 
-struct workspace *workspace_of(struct mcp_session *s)
+static struct workspace *workspace_of(struct mcp_session *s)
 {
     struct workspace *ws = mcp_session_data(s);
     if (ws)

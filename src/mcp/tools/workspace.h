@@ -15,7 +15,6 @@
 
 struct workspace;
 
-struct workspace *workspace_of(struct mcp_session *s);
 /* The sandbox that argument "sandbox" names; without it the session's, made where there is none
  * (it may be CREATING). NULL with err set. */
 struct sandbox *workspace_sandbox(struct mcp_call *call, struct error *err);
