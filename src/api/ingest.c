@@ -157,8 +157,9 @@ static void on_ingest_replaced(void *data)
 
 int handle_sbx_ingest(struct api_request *req)
 {
-    static const struct ws_handlers handlers = {on_ingest_message, on_ingest_drain,
-                                                on_ingest_close};
+    /* Containers of the sbx project never read: a ping that they do not answer says nothing. */
+    static const struct ws_handlers handlers = {on_ingest_message, on_ingest_drain, on_ingest_close,
+                                                .peer_never_reads = true};
     const char *token = http_request_query(req->http, "token");
     struct sandbox *sb = token
                              ? sandbox_find_streamed(req->services->manager, req->params[0], token)

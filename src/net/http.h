@@ -185,6 +185,8 @@ struct ws_handlers {
     void (*on_drain)(struct ws *ws); /* after ws_send() said false and the queue emptied */
     void (*on_close)(
         struct ws *ws); /* once, whichever side closed; ws is invalid when it returns */
+    /* The peer only sends: it gets no pings, and TCP's own probes find out that it is gone. */
+    bool peer_never_reads;
 };
 /* Answers 101 and takes the connection over; req is invalid afterwards. subprotocol may be NULL.
  * Returns NULL after answering 400 when the handshake headers are wrong (426 for the version). */

@@ -8,7 +8,9 @@
  * handler has paused us: they wait in `held`.
  *
  * Half-open peers: a ping goes out when nothing has come for ws_ping_ms; a peer that lets two go by
- * is closed, once it had the time to read what was sent before them. A paused one is pinged too. */
+ * is closed, once it had the time to read what was sent before them. A paused one is pinged too. A
+ * peer that only sends would never see a ping, which would lie in its kernel for ever, and make a
+ * reset of its orderly end: there the kernels look for each other. */
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@
 #define WS_KEY_LENGTH   24
 #define WS_PINGS_MISSED 2
 #define WS_REASON_MAX   123
+#define WS_PROBE_S      30 /* of silence, after which the kernel looks for a peer that only sends */
 
 static const char ws_guid[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
@@ -384,7 +387,7 @@ void ws_tick(struct ws *ws, uint64_t now)
     }
     uint64_t last = ws->heard_at > ws->ping_at ? ws->heard_at : ws->ping_at;
     /* While something is queued the write timeouts decide. */
-    if (!every || now - last < every || conn_queued(ws->conn))
+    if (!every || now - last < every || conn_queued(ws->conn) || ws->handlers.peer_never_reads)
         return;
     if (ws->missed >= WS_PINGS_MISSED && now - ws->heard_at >= answer_patience_ms(ws)) {
         log_debug("closed a WebSocket whose peer answers no pings");
@@ -477,6 +480,8 @@ struct ws *http_upgrade_ws(struct http_request *req, const char *subprotocol,
     c->ws = ws_new(c, handlers, data);
     c->state = CONN_WS;
     c->in_base = 0;
+    if (handlers->peer_never_reads && !c->is_unix)
+        uv_tcp_keepalive(&c->h.tcp, 1, WS_PROBE_S);
     if (c->server->draining)
         ws_close(c->ws, WSLAY_CODE_GOING_AWAY, "the server is going away");
     conn_advance(c);

@@ -15,8 +15,8 @@
 #include "tests/unit/tap.h"
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
-#define UPGRADE                                                                                    \
-    "GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"                 \
+#define UPGRADE(path)                                                                              \
+    "GET " path " HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"            \
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 #define HELD_MAX 16
 
@@ -74,6 +74,7 @@ static void refuse(struct http_request *req)
 static void on_request(struct http_request *req, void *data)
 {
     static const struct ws_handlers handlers = {on_message, NULL, on_close};
+    static const struct ws_handlers deaf = {on_message, NULL, on_close, true};
     const char *path = http_request_path(req);
     (void)data;
     http_request_on_abort(req, on_abort, NULL);
@@ -85,6 +86,8 @@ static void on_request(struct http_request *req, void *data)
         refuse(req);
     else if (!strcmp(path, "/ws"))
         held_ws = http_upgrade_ws(req, NULL, &handlers, NULL);
+    else if (!strcmp(path, "/deaf"))
+        held_ws = http_upgrade_ws(req, NULL, &deaf, NULL);
     else if (!strncmp(path, "/as/", 4))
         http_respond(req, http_request_admit(req, path + 4) < 0 ? 429 : 200, NULL, "x", 1);
     else
@@ -348,7 +351,7 @@ static void test_pings(void)
     options.config.ws_ping_ms = 30;
     options.config.write_min_rate = 100 * 1000;
     begin(false);
-    int fd = dial(UPGRADE);
+    int fd = dial(UPGRADE("/ws"));
     recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
     fd_write_all(fd, "\x81\x81\1\1\1\1x", 7);
     turn(60);
@@ -357,12 +360,57 @@ static void test_pings(void)
     turn(100);
     ok(closes == 1, "and closed when it does not answer");
     close(fd);
-    fd = dial(UPGRADE);
+    fd = dial(UPGRADE("/ws"));
     ws_send(held_ws, true, block, sizeof(block));
     turn(300);
     ok(ws_queued(held_ws) == 0 && closes == 1,
        "a peer that still has much to read has time to answer");
     close(fd);
+    end();
+}
+
+/* Whether the kernel probes the server's end of the connection whose client is fd. The test has
+ * both ends, and finds the other one by its peer's address. */
+static bool server_end_is_probed(int fd)
+{
+    struct sockaddr_in own, peer;
+    socklen_t len = sizeof(own);
+    getsockname(fd, (struct sockaddr *)&own, &len);
+    for (int other = 0; other < 256; other++) {
+        int on = 0;
+        socklen_t on_len = sizeof(on);
+        len = sizeof(peer);
+        if (getpeername(other, (struct sockaddr *)&peer, &len) == 0 && peer.sin_family == AF_INET &&
+            peer.sin_port == own.sin_port &&
+            getsockopt(other, SOL_SOCKET, SO_KEEPALIVE, &on, &on_len) == 0)
+            return on;
+    }
+    return false;
+}
+
+static void test_deaf_peer(void)
+{
+    char buf[4096];
+    defaults();
+    options.config.ws_ping_ms = 30;
+    begin(true);
+    int patient = dial(UPGRADE("/ws")), fd = dial(UPGRADE("/deaf"));
+    int local = dial_unix(UPGRADE("/deaf"));
+    recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
+    ok(!server_end_is_probed(patient) && server_end_is_probed(fd),
+       "the kernel probes a peer that reads nothing, and no other");
+    for (int i = 0; i < 1000 && !closes; i++)
+        turn(1);
+    ok(closes == 1, "a peer that reads is closed when it answers no pings");
+    turn(100);
+    ok(closes == 1, "one that reads nothing is not, over TCP and over a Unix socket");
+    ok(recv(fd, buf, sizeof(buf), MSG_DONTWAIT) < 0,
+       "and gets no pings, which would fill its buffer");
+    close(fd);
+    close(local);
+    turn(5);
+    ok(closes == 3, "it is gone when it ends the connection");
+    close(patient);
     end();
 }
 
@@ -376,5 +424,6 @@ int main(void)
     test_refusals();
     test_slow_reader();
     test_pings();
+    test_deaf_peer();
     return tap_done();
 }
