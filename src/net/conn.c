@@ -432,9 +432,12 @@ static bool body_is_late(const struct http_request *req, uint64_t now)
 {
     const struct http_config *o = &req->conn->server->o.config;
     uint64_t took = now - req->body_since;
+    /* A client on a busy machine that sends all it can must not lose its answer to a reset.
+     * max_discard_bytes bounds what it gains by that. */
     if (req->answer == ANSWER_DONE)
-        return now - req->answered_at >= CONN_EARLY_MS ||
-               now - req->answered_at >= o->body_timeout_ms;
+        return now - req->answered_at >=
+               patience_ms(CONN_EARLY_MS < o->body_timeout_ms ? CONN_EARLY_MS : o->body_timeout_ms,
+                           req->discarded, CONN_DISCARD_RATE);
     return now - req->conn->since >= o->body_timeout_ms ||
            (o->body_total_ms && took >= o->body_total_ms) ||
            took >= patience_ms(o->body_timeout_ms, req->body_got, o->body_min_rate);
@@ -504,7 +507,9 @@ void conn_tick(struct conn *c, uint64_t now)
         break;
     case CONN_LINGER:
         if (c->shutdown_done &&
-            waited >= (enough_lingered(c) ? CONN_LINGER_FULL_MS : CONN_LINGER_MS))
+            waited >= (enough_lingered(c)
+                           ? CONN_LINGER_FULL_MS
+                           : patience_ms(CONN_LINGER_MS, c->lingered, CONN_DISCARD_RATE)))
             conn_close(c);
         break;
     case CONN_CLOSING:

@@ -12,13 +12,15 @@
 #include "net/scan.h"
 #include "net/target.h"
 
-#define HTTP_FIELDS_MAX      100   /* header fields of a request: 431 */
-#define HTTP_QUERY_MAX       64    /* query parameters: 400 */
-#define CONN_BODY_ROOM       65536 /* input buffer behind the longest head */
-#define CONN_LINGER_MS       5000  /* how long a refused client's bytes are still read */
-#define CONN_LINGER_FULL_MS  1000  /* the same, once max_discard_bytes have been read */
-#define CONN_REFUSED_MAX     64    /* connections without a place that are being told so */
-#define CONN_EARLY_MS        5000  /* for the rest of a body whose answer was sent already */
+#define HTTP_FIELDS_MAX     100   /* header fields of a request: 431 */
+#define HTTP_QUERY_MAX      64    /* query parameters: 400 */
+#define CONN_BODY_ROOM      65536 /* input buffer behind the longest head */
+#define CONN_LINGER_MS      5000  /* how long a refused client's bytes are still read */
+#define CONN_LINGER_FULL_MS 1000  /* the same, once max_discard_bytes have been read */
+#define CONN_REFUSED_MAX    64    /* connections without a place that are being told so */
+#define CONN_EARLY_MS       5000  /* for the rest of a body whose answer was sent already */
+#define CONN_DISCARD_RATE                                                                          \
+    (1024 * 1024) /* bytes thrown away that give such a client one more second */
 #define RESPONSE_HEADERS_MAX 65536
 
 /* What one connection may take of one turn of the loop before the others have theirs. */

@@ -186,6 +186,23 @@ async function connections(where) {
   c.destroy();
 }
 
+// A client that sends its body for longer than 5 s after the answer, where the connection goes on and where it does not.
+async function slowRests(where) {
+  for (const [name, length, target, close] of [['a rest', 12 * MiB, '/early', undefined], ['a rest that is too long', 100 * MiB, '/echo', 'close']]) {
+    const c = new Raw({ ...where, allowHalfOpen: true });
+    c.send(`POST ${target} HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n`);
+    await c.open;
+    for (let i = 0; i < 24 && !c.failed; i++) {
+      c.socket.write(Buffer.alloc(MiB / 2, 'z'));
+      await sleep(250);
+    }
+    const a = answers(c.text);
+    ok(!c.failed && a.length === 1 && a[0].headers.connection === close, `${name} of a body that comes for 6 s loses no answer`, [a, c.failed]);
+    if (!close) ok((await (c.send(get('/')), c.until((t) => answers(t).length === 2)), answers(c.text))[1].body === 'ok', 'and another request is served');
+    c.destroy();
+  }
+}
+
 async function bigBodies(where) {
   const block = Buffer.alloc(MiB, 'z');
   let c = new Raw(where);
@@ -405,6 +422,7 @@ async function overTls(dir) {
   await refusals(where);
   await connections(where);
   await bigBodies(where);
+  await slowRests(where);
   plain.child.kill('SIGTERM');
   ok(await plain.exit === 0, 'the server ends cleanly', plain.err);
   const fast = start(program, ['127.0.0.1:0'], { ECHO_FAST: '1' });

@@ -266,6 +266,7 @@ int main(int argc, char **argv)
         o.config.tls_cert = cert.data;
         o.config.tls_key = key.data;
     }
+    o.config.max_discard_bytes = 16 * 1024 * 1024;
     if (getenv("ECHO_FAST")) {
         o.config.header_timeout_ms = o.config.body_timeout_ms = 600;
         o.config.idle_timeout_ms = o.config.write_timeout_ms = 1000;
