@@ -14,6 +14,7 @@
 #define TRIES_MAX                                                                                  \
     8192 /* looks that are compared with those before; a line of commands is a caller's */
 #define UNKNOWN_LOADS "a program that is not known: which files it reads is not known either"
+#define START_LOADS   "what its start files read and run in turn"
 #define MODULE_LOADS  "the module, which Python looks for in this directory first, and its imports"
 
 struct places {
@@ -128,6 +129,14 @@ static void add_form(struct shell_conventions *c, const char *program, const cha
     bool marked = strchr("^~:", form[0]);
     if ((form[0] == ':' && !operand) || !has_room(c, strlen(start), len))
         return;
+    if (form[0] == '/') {
+        _cleanup_free_ char *path = xstrndup(form, len);
+        char *slash = strrchr(path, '/');
+        add_look(c, (struct shell_look){.program = xstrdup(program),
+                                        .start = xstrndup(path, (size_t)(slash - path)),
+                                        .name = xstrdup(slash + 1)});
+        return;
+    }
     add_look(c, (struct shell_look){.program = xstrdup(program),
                                     .start = xstrdup(form[0] == '~' ? "" : start),
                                     .name = xstrndup(form + marked, len - marked),
@@ -360,6 +369,22 @@ static void use_row(const struct look_at *l, const struct shell_convention *row,
     places_done(&operands);
 }
 
+/* --- start files of shells */
+
+static void use_start(const struct look_at *l, const struct shell_start_use *u, const char *program)
+{
+    bool files = (u->login && *u->row->login) || (u->interactive && *u->row->interactive);
+    add_forms(l->out, program, "", false, u->row->always);
+    if (u->login)
+        add_forms(l->out, program, "", false, u->row->login);
+    if (u->interactive)
+        add_forms(l->out, program, "", false, u->row->interactive);
+    if (u->rc_file)
+        add_named_file(l, program, u->rc_file);
+    if (files || u->rc_file)
+        add_loads(l->out, program, NULL, START_LOADS);
+}
+
 /* --- python -m */
 
 /* Behind "-m", which may be the last letter of several: the word of its value, and where in it. */
@@ -414,6 +439,9 @@ static void look_at_command(const struct look_at *l)
     if (!c->name || c->words[0].unknown)
         return;
     const struct shell_convention *row = shell_convention_find(c->name);
+    struct shell_start_use start;
+    if (shell_start_find(l->s, c, &start))
+        use_start(l, &start, c->name);
     shell_plain_name(c->name, plain, sizeof(plain));
     const char *module =
         shell_in_list("python pypy", plain, strlen(plain)) ? module_of(c, &word) : NULL;

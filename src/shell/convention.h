@@ -23,11 +23,22 @@ struct shell_convention {
     const char *names; /* of programs, with spaces between them */
     /* Names of files, with spaces between them, relative to where the command starts or is sent:
      * ^ there and in all directories above, ~ in the home directory, : only in an operand that is a
-     * directory. */
+     * directory, / from the root. */
     const char *files;
     /* Options whose value is another place: -C/ a directory, -f< a file. Operands too: * */
     const char *places;
     const char *loads; /* what else it loads, for people; NULL: nothing, or the runner says it */
+};
+
+struct shell_start { /* of shells: what they read before the text or script that they are given */
+    const char *names;
+    const char *always, *login, *interactive; /* files, as above */
+};
+
+struct shell_start_use {
+    const struct shell_start *row;
+    bool login, interactive;
+    const char *rc_file; /* that an option names; borrowed from the command; NULL: none */
 };
 
 struct shell_look { /* for one file */
@@ -59,6 +70,10 @@ struct shell_conventions {
 void shell_conventions_find(const struct shell *s, struct shell_conventions *ret);
 void shell_conventions_done(struct shell_conventions *c);
 
+/* Is the command a shell, and which of its start files does it read, as a part of s? */
+bool shell_start_find(const struct shell *s, const struct shell_command *c,
+                      struct shell_start_use *ret);
+
 /* The row of that program, by its name without a version; NULL if there is none. */
 const struct shell_convention *shell_convention_find(const char *name);
 /* Is it known to load nothing by itself? */
@@ -66,4 +81,6 @@ bool shell_convention_is_quiet(const char *name);
 
 extern const struct shell_convention shell_convention_rows[];
 extern const size_t shell_convention_count;
+extern const struct shell_start shell_start_rows[];
+extern const size_t shell_start_count;
 extern const char shell_convention_quiet[]; /* names, with spaces between them */

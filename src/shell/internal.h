@@ -98,6 +98,8 @@ bool shell_parse_list(struct shell_reader *r, enum shell_stop stop);
 
 /* run.c, program.c, env.c: by index, because the list may move. */
 void shell_look_through(struct shell_build *b, size_t index);
+/* Is it a long option of bash's, with one dash? */
+bool shell_is_long_name(const char *option);
 bool shell_knows_program(const char *name); /* by a row, or otherwise */
 bool shell_is_endless(const char *name);    /* by its row: "--" does not end its options */
 bool shell_is_foreign(const char *name);    /* ... not even without its version */

@@ -109,6 +109,15 @@ static size_t look_at_shell_letters(struct shell_command *c, size_t word)
     return values;
 }
 
+/* bash takes these with one dash, too, where others see letters. */
+bool shell_is_long_name(const char *option)
+{
+    static const char names[] = "debug debugger dump-po-strings dump-strings help init-file login "
+                                "noediting noprofile norc posix pretty-print rcfile restricted "
+                                "verbose version wordexp protected";
+    return option[0] == '-' && shell_in_list(names, option + 1, strlen(option + 1));
+}
+
 static void look_through_shell(struct shell_build *b, size_t index)
 {
     static const char plain[] =
@@ -138,6 +147,13 @@ static void look_through_shell(struct shell_build *b, size_t index)
             if (!shell_in_list(plain, t, strlen(t)))
                 shell_mark(c, "an option that is not known", i);
             continue;
+        }
+        if (shell_is_long_name(t)) {
+            shell_mark(c, "an option that shells read differently", SHELL_NOT_NAMED);
+            if (shell_in_list("sh bash rbash", c->name, strlen(c->name))) {
+                i += strcmp(t, "-rcfile") == 0 || strcmp(t, "-init-file") == 0;
+                continue;
+            }
         }
         string |= strchr(t, 'c') != NULL;
         input |= strchr(t, 's') != NULL;

@@ -257,7 +257,6 @@ const struct shell_convention shell_convention_rows[] = {
     {"node nodejs", "^package.json :index.js :index.mjs :index.cjs", "*", NULL},
     {"deno", "^deno.json ^deno.jsonc ^package.json", "-c< --config< *", NULL},
     {"ruby perl lua php", "", "", NULL},
-    {"zsh", "~.zshenv", "", NULL},
     {"ipython bpython ptpython jython micropython jupyter flask django-admin gunicorn uvicorn "
      "celery streamlit",
      "^pyproject.toml wsgi.py app.py manage.py ~.ipython/profile_default/ipython_config.py "
@@ -325,6 +324,10 @@ const struct shell_convention shell_convention_rows[] = {
      "lxc-execute incus distrobox toolbox firejail bwrap nsjail minijail0 sandbox-exec",
      "~.config/firejail/firejail.config", "",
      "its own configuration, and what is in the place where it runs the command"},
+    {"su runuser login newgrp",
+     "/etc/profile /etc/bash.bashrc ~.profile ~.bash_profile ~.bash_login ~.bashrc ~.kshrc "
+     "~.zshenv ~.zprofile ~.zshrc ~.zlogin",
+     "", "the start files of the user's shell, and its own configuration"},
     {"op chamber aws-vault envchain envconsul infisical teller with-env dbus-launch "
      "dbus-run-session xvfb-run caffeinate rlwrap proxychains proxychains4 torify torsocks tsocks "
      "ccache sccache distcc icecc colorgcc criu execlineb runsv s6-envdir with-contenv hyperfine "
@@ -335,10 +338,29 @@ const struct shell_convention shell_convention_rows[] = {
 };
 const size_t shell_convention_count = ELEMENTS(shell_convention_rows);
 
+/* As the manuals of the shells have them, with the places that Debian compiles in. Which file a
+ * variable names (ENV, BASH_ENV, ZDOTDIR) is listed with the variable. A login shell that ends
+ * reads a file as well. */
+const struct shell_start shell_start_rows[] = {
+    {"bash rbash", "",
+     "/etc/profile ~.bash_profile ~.bash_login ~.profile ~.bash_logout /etc/bash.bash_logout",
+     "/etc/bash.bashrc ~.bashrc"},
+    {"sh dash ash posh", "", "/etc/profile ~.profile", ""},
+    {"ksh rksh mksh lksh oksh pdksh", "", "/etc/profile ~.profile",
+     "/etc/ksh.kshrc /etc/mkshrc ~.kshrc ~.mkshrc"},
+    {"yash", "", "/etc/yash_profile ~.yash_profile ~.config/yash/profile",
+     "/etc/yashrc ~.yashrc ~.config/yash/rc"},
+    {"zsh rzsh", "/etc/zshenv /etc/zsh/zshenv ~.zshenv",
+     "/etc/zprofile /etc/zsh/zprofile ~.zprofile /etc/zlogin /etc/zsh/zlogin ~.zlogin "
+     "/etc/zlogout /etc/zsh/zlogout ~.zlogout",
+     "/etc/zshrc /etc/zsh/zshrc ~.zshrc"},
+};
+const size_t shell_start_count = ELEMENTS(shell_start_rows);
+
 /* Besides the programs of table-basic.c and table-text.c: what does nothing but what its words say,
- * or only runs the command that its words name. */
+ * or only runs the command that its words name. Shells do so but for their start files. */
 const char shell_convention_quiet[] =
-    "sh bash dash ash ksh rbash : . [ [[ alias bg bind break builtin caller cd command compgen "
+    "sh bash dash ash ksh rbash rksh mksh lksh oksh pdksh posh yash zsh rzsh : . [ [[ alias bg bind break builtin caller cd command compgen "
     "complete compopt continue coproc declare dirs disown echo enable eval exec exit export false "
     "fc fg getopts hash help history jobs kill let local logout mapfile popd printf pushd read "
     "readarray readonly return set shift shopt source suspend test times trap true type typeset "
@@ -352,9 +374,9 @@ const char shell_convention_quiet[] =
     "newns nice nocache noglob nohup nsenter numactl pgrphack prlimit proot run-one run-this-one "
     "runcon s6-applyuidgid s6-setuidgid s6-softlimit schedtool setarch setlock setpriv setsid "
     "setuidgid softlimit stdbuf systemd-inhibit taskset time timeout tini tini-static ts uclampset "
-    "unbuffer unshare vipe watch x86_64 capsh sg newgrp su login parallel sem "
+    "unbuffer unshare vipe watch x86_64 capsh sg parallel sem "
     "dpkg-query nc ncat netcat tcpdump ip socat ss netstat ping ps top free uptime uname hostname "
     "id whoami who groups users tty stty tset clear nproc arch lscpu lsblk mount umount dd sync "
     "mkfifo mknod mktemp shred cal yes expr factor numfmt pathchk printenv logname link nologin "
-    "pgrep pkill killall fuser lsof vmstat iostat getent locale iconv tsort pr ptx runuser "
+    "pgrep pkill killall fuser lsof vmstat iostat getent locale iconv tsort pr ptx "
     "look hexyl lsusb lspci getconf reset tput pidof pstree pwdx renice sysctl w";

@@ -1020,6 +1020,26 @@ def test_what_programs_find_by_themselves_is_compared():
                 approve(d, prepared)
                 equal(run(["sh", "-c", step], headers=granted(prepared)).json["exit_code"], 0, step)
             equal(run(argv, headers=granted(id)).status, 403, argv)
+        # start files of shells: of a login shell or an interactive one, and there or not; a plain one reads none
+        home = lambda name, text: [approve(d, i := run(["sh", "-c", f"echo '{text}' > $HOME/{name}"]).json["approval_id"]), equal(run(["sh", "-c", f"echo '{text}' > $HOME/{name}"], headers=granted(i)).json["exit_code"], 0, name)]
+        for line, name in (("bash -lc true", ".bash_profile"), ("sh -l s.sh", ".profile"), ("bash -ic true", ".bashrc"), ("env A=1 bash --login -c true", ".bash_login"), ("bash --rcfile /workspace/rc -ic true", ".bashrc")):
+            id = run(line).json["approval_id"]
+            approve(d, id)
+            home(name, f"echo {line}")
+            equal((run(line, headers=granted(id)).status, state(d, id)), (403, "void"), f"{line}: {name} is new")
+            pins = pins_of(d, here, *line.split())
+            check(any(p.get("path", "").endswith("/" + name) and "compared before the start" in p["not_pinned"] and len(p["sha256"]) == 64 for p in pins), f"{line}: {pins}")
+            id = run(line).json["approval_id"]
+            approve(d, id)
+            home(name, "echo another")
+            equal((run(line, headers=granted(id)).status, state(d, id)), (403, "void"), f"{line}: {name} is another")
+        check(any(p.get("command") == "true" for p in pins_of(d, here, "bash", "-lc", "true")), "the text is listed as a command of its own")
+        for line in ("bash -c true", "sh s.sh"):
+            check(not any("loads" in p or "by" in p for p in pins_of(d, here, *line.split())), line)
+            id = run(line).json["approval_id"]
+            approve(d, id)
+            home(".bashrc", f"echo {line}")
+            equal(run(line, headers=granted(id)).status, 200, f"{line} does not read it")
         # what stayed the same runs
         put("same/Makefile", "all:\n\t@echo made by $(MAKE_VERSION)\n")
         id = run("make -C same --no-print-directory").json["approval_id"]

@@ -36,7 +36,7 @@ static void check_one_row(const char *name)
 
 static void check_form(const char *form)
 {
-    const char *name = form + (strchr("^~:", form[0]) != NULL);
+    const char *name = form + (strchr("^~:/", form[0]) != NULL);
     ok(*name && *name != '/' && !strstr(name, ".."), "%s is a file below its place", form);
 }
 
@@ -181,6 +181,38 @@ static const struct {
     {"sh -c cd a && cd b && make", "a/b", "Makefile", "make", "?"},
     {"sh -c make -C $X", "", "Makefile", "make", "?"},
     {"frobnicate x", NULL, NULL, "frobnicate", ""},
+    {"bash -lc true", "/etc", "profile", "bash", "?"},
+    {"bash -lc true", "", ".bash_profile", "bash", "?"},
+    {"bash --login s.sh", "", ".bash_login", "bash", "?"},
+    {"bash -o pipefail -l -c true", "", ".profile", "bash", "?"},
+    {"bash -c -l true", "", ".bash_logout", "bash", "?"},
+    {"bash -login", "", ".profile", "bash", "?"},
+    {"bash -ic true", "", ".bashrc", "bash", "?"},
+    {"/bin/bash -i s.sh", "/etc", "bash.bashrc", "bash", "?"},
+    {"bash", "", ".bashrc", "bash", "?"},
+    {"bash -s x", "", ".bashrc", "bash", "?"},
+    {"bash -", "", ".bashrc", "bash", "?"},
+    {"bash --rcfile f -i", "", "f", "bash", "?"},
+    {"bash -rcfile d/f -i", "", "d/f", "bash", "?"},
+    {"bash --init-file /f -ic true", "", "/f", "bash", "?"},
+    {"-bash -c true", "", ".bash_profile", "-bash", "?"},
+    {"sh -lc true", "", ".profile", "sh", "?"},
+    {"sh -l s.sh", "/etc", "profile", "sh", "?"},
+    {"dash -l s.sh", "", ".profile", "dash", "?"},
+    {"ksh -l s.sh", "", ".profile", "ksh", "?"},
+    {"ksh93 -i", "", ".kshrc", "ksh93", "?"},
+    {"mksh -ic true", "", ".mkshrc", "mksh", "?"},
+    {"zsh -c true", "/etc/zsh", "zshenv", NULL, NULL},
+    {"zsh s.zsh", "", ".zshenv", NULL, NULL},
+    {"zsh -lc true", "", ".zprofile", "zsh", "?"},
+    {"zsh -l s.zsh", "/etc/zsh", "zlogin", "zsh", "?"},
+    {"zsh -i", "", ".zshrc", "zsh", "?"},
+    {"env A=1 bash -lc true", "", ".bash_profile", "bash", "?"},
+    {"sh -c cd a && bash -lc true", "", ".bash_profile", "bash", "?"},
+    {"sh -c exec -l bash -c true", "", ".bash_profile", "bash", "?"},
+    {"sh -c exec -ca -x bash s.sh", "", ".bash_profile", "bash", "?"},
+    {"sh -c bash $X", "", ".bashrc", "bash", "?"},
+    {"su - user", "", ".profile", "su", ""},
 };
 
 static void test_commands(void)
@@ -203,9 +235,24 @@ static void test_commands(void)
 
 static void test_quiet(void)
 {
-    static const char *const lines[] = {"true",           "touch x",      "ls -l",
-                                        "sh s.sh",        "cat Makefile", "./program",
-                                        "timeout 5 true", "gcc -c x.c"};
+    static const char *const lines[] = {"true",
+                                        "touch x",
+                                        "ls -l",
+                                        "sh s.sh",
+                                        "cat Makefile",
+                                        "./program",
+                                        "timeout 5 true",
+                                        "gcc -c x.c",
+                                        "bash -c true",
+                                        "bash s.sh -l -i",
+                                        "bash -c true -l",
+                                        "bash -o pipefail -ec true",
+                                        "bash -- -l",
+                                        "dash -c ls",
+                                        "ksh s.sh",
+                                        "env -i bash -c true",
+                                        "sh -c exec ls -la",
+                                        "sh -c bash +l s.sh"};
     for (size_t i = 0; i < ELEMENTS(lines); i++) {
         find(lines[i]);
         ok(found.n_looks == 0 && found.n_loads == 0, "%s loads nothing by itself", lines[i]);
