@@ -252,6 +252,8 @@ const struct config_key config_keys[] = {
     SIZE(max_discard_bytes, http.max_discard_bytes, "16Mi", 0, GIB, "bytes of a body that are read after a 413, so that the client sees the answer"),
     SIZE(max_line_bytes, max_line_bytes, "10Mi", KIB, GIB, "length of a line of the line protocol"),
     SIZE(max_write_queue, http.max_write_queue, "1Mi", 4 * KIB, GIB, "bytes queued on one connection before it has to wait"),
+    SIZE(max_write_total, http.max_write_total, "512Mi", 256 * MIB, TIB,
+         "bytes queued on all connections; over it, the slowest reader of the key (without keys: the address) with most of them is reset"),
     DURATION(header_timeout, http.header_timeout_ms, "10s", 1, HOURS, "how long a request may take from its first byte to the end of its headers"),
     DURATION(body_timeout, http.body_timeout_ms, "30s", 1, HOURS, "how long a client may pause between two pieces of a body"),
     DURATION(body_total_timeout, http.body_total_ms, "6h", 0, 30 * DAYS, "how long a whole body may take; 0: any time"),
@@ -261,6 +263,8 @@ const struct config_key config_keys[] = {
     DURATION(write_timeout, http.write_timeout_ms, "60s", 1, DAYS, "a client that reads nothing of its answer is dropped after this"),
     SIZE(write_min_rate, http.write_min_rate, "1Ki", 0, GIB,
          "bytes per second that a client reads of a waiting answer, averaged, after write_timeout; 0: any rate"),
+    DURATION(write_total_timeout, http.write_total_ms, "1h", 0, 30 * DAYS,
+             "how long a client may take to read a whole answer of more than max_write_queue; 0: any time"),
     SIZE(ws_max_message, http.ws_max_message, "1Mi", KIB, GIB, "size of a WebSocket message"),
     DURATION(ws_ping, http.ws_ping_ms, "30s", 0, DAYS, "time between two WebSocket pings; 0: none"),
 

@@ -12,6 +12,12 @@
  * everything else is at work the newcomer itself gets the 503. A connection that is turned away is
  * kept a moment, uncounted, so that it can read that answer; of those, too, the oldest makes room.
  *
+ * A whole answer is queued however large it is, and a client may read it slowly. What waits for all
+ * readers together has a bound (max_write_total). Over it, the tag (for connections without one:
+ * the address) that has most waiting gives way, so that a caller loses nothing to one that holds
+ * more. Of its connections, the one is reset that has burdened us most: with what waits, times for
+ * how long.
+ *
  * Refusals cost us more than the caller who collects them, so an address has a bucket of them that
  * fills again with time. An address without a connection is remembered while its bucket is not
  * full, up to PEERS_IDLE_MAX of them. */
@@ -21,6 +27,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "net/conn.h"
 
@@ -32,11 +39,13 @@ struct peer {
     size_t n_conns, n_strangers;
     double refusals; /* left */
     uint64_t refilled_at;
+    size_t kept; /* for its connections without a holder; find_slow_reader() alone uses it */
     char name[INET6_ADDRSTRLEN];
 };
 
 struct holder {
     size_t n_conns;
+    size_t kept; /* for its connections, as above */
 };
 
 void admit_init(struct http_server *s)
@@ -153,10 +162,9 @@ static void leave_strangers(struct conn *c)
 
 static void leave_holder(struct conn *c)
 {
-    struct http_server *s = c->server;
-    struct holder *h = *c->tag ? map_find(s->holders, c->tag) : NULL;
+    struct holder *h = steal_ptr(c->holder);
     if (h && !--h->n_conns)
-        free(map_remove(s->holders, c->tag));
+        free(map_remove(c->server->holders, c->tag));
     *c->tag = 0;
 }
 
@@ -296,6 +304,54 @@ static bool has_room(struct conn *c, const char **ret_why)
     return evict_any(s, c->is_unix);
 }
 
+/* --- answers that wait for their readers */
+
+/* Byte-milliseconds. What was queued in this very turn has burdened us with nothing yet. */
+static double conn_burden(const struct conn *c)
+{
+    return (double)c->kept * (double)(uv_now(c->server->o.loop) - c->write_began);
+}
+
+static size_t *find_sum(const struct conn *c, size_t *others)
+{
+    return c->holder ? &c->holder->kept : c->peer ? &c->peer->kept : others;
+}
+
+/* NULL: all that waits has come in this turn. */
+static struct conn *find_slow_reader(struct http_server *s)
+{
+    struct conn *found = NULL;
+    size_t others = 0, most = 0;
+    double heaviest = 0;
+    list_for_each(c, &s->conns, struct conn, node)
+        *find_sum(c, &others) = 0;
+    list_for_each(c, &s->conns, struct conn, node)
+        *find_sum(c, &others) += c->kept;
+    list_for_each(c, &s->conns, struct conn, node) {
+        size_t sum = *find_sum(c, &others);
+        double burden = conn_burden(c);
+        if (burden > 0 && (sum > most || (sum == most && burden > heaviest))) {
+            most = sum;
+            heaviest = burden;
+            found = c;
+        }
+    }
+    return found;
+}
+
+/* The reset shows the client that its answer is not whole. */
+void admit_relieve(struct http_server *s)
+{
+    size_t n = 0, before = s->kept;
+    struct conn *c;
+    for (; s->kept > s->o.config.max_write_total && (c = find_slow_reader(s)); n++)
+        conn_reset(c);
+    if (n)
+        log_warn("reset %zu clients that read slowly and had %zu bytes waiting, because all "
+                 "clients together had more than max_write_total",
+                 n, before - s->kept);
+}
+
 bool admit_conn(struct conn *c, const char **ret_why)
 {
     struct http_server *s = c->server;
@@ -333,6 +389,7 @@ int http_request_admit(struct http_request *req, const char *tag)
         h = new0(struct holder);
         map_put(s->holders, c->tag, h);
     }
+    c->holder = h;
     h->n_conns++;
     if (c->server->o.config.tag_percent &&
         h->n_conns > share_of(&s->o.config, s->o.config.tag_percent)) {

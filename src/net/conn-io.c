@@ -3,7 +3,8 @@
  *
  * Reading stops when the input buffer is full or the state has no use for input, and that is all
  * the backpressure there is. A write is tried at once; what the socket does not take is copied and
- * queued in libuv, whose queue length is what max_write_queue is compared with. */
+ * queued in libuv, whose queue length is what max_write_queue is compared with. The copies of all
+ * connections are counted, and admit.c bounds their sum. */
 #include <errno.h>
 #include <string.h>
 
@@ -11,10 +12,12 @@
 #include "net/conn.h"
 #include "net/tls.h"
 
-#define ROOM_MIN 4096 /* compact the input when less is free behind it */
+#define ROOM_MIN  4096  /* compact the input when less is free behind it */
+#define TLS_PIECE 65536 /* of an answer is encrypted before it is written */
 
 struct write {
     uv_write_t req;
+    size_t len;
     char data[];
 };
 
@@ -25,10 +28,20 @@ size_t conn_queued(const struct conn *c)
     return uv_stream_get_write_queue_size(&c->h.stream);
 }
 
-static void on_written(uv_write_t *w, int status)
+/* A connection that closes gives all of its bytes back at once, before libuv ends its writes. */
+void conn_let_go(struct conn *c, size_t len)
 {
-    struct conn *c = w->handle->data;
-    free(container_of(w, struct write, req));
+    size_t n = len < c->kept ? len : c->kept;
+    c->kept -= n;
+    c->server->kept -= n;
+}
+
+static void on_written(uv_write_t *req, int status)
+{
+    struct conn *c = req->handle->data;
+    struct write *w = container_of(req, struct write, req);
+    conn_let_go(c, w->len);
+    free(w);
     if (c->state == CONN_CLOSING)
         return;
     if (status < 0) {
@@ -59,11 +72,15 @@ static void queue_rest(struct conn *c, const uv_buf_t *bufs, unsigned n, size_t 
         c->write_in = 0;
     }
     c->write_in += at;
+    w->len = at;
     uv_buf_t buf = buf_of(w->data, at);
     if (uv_write(&w->req, &c->h.stream, &buf, 1, on_written) < 0) {
         free(w);
         conn_close(c);
+        return;
     }
+    c->kept += at;
+    c->server->kept += at;
 }
 
 /* Most answers fit into the socket's buffer and are gone with one call, without a copy. With bytes
@@ -97,21 +114,34 @@ void conn_flush_tls(struct conn *c)
     tls_sent(c->tls);
 }
 
+/* OpenSSL keeps the buffer that it encrypts into as long as the connection, and clears all of it
+ * each time: it must not grow to the size of the largest answer. */
+static void encrypt_write(struct conn *c, const char *data, size_t len)
+{
+    const char *encrypted;
+    while (len && c->state != CONN_CLOSING) {
+        size_t n = len < TLS_PIECE ? len : TLS_PIECE;
+        if (tls_write(c->tls, data, n) < 0)
+            conn_close(c);
+        else if (tls_to_send(c->tls, &encrypted) >= TLS_PIECE)
+            conn_flush_tls(c);
+        data += n;
+        len -= n;
+    }
+}
+
 void conn_write(struct conn *c, const uv_buf_t *bufs, unsigned n)
 {
     if (c->state == CONN_CLOSING)
         return;
-    if (!c->tls) {
+    if (c->tls) {
+        for (unsigned i = 0; i < n; i++)
+            encrypt_write(c, bufs[i].base, bufs[i].len);
+        conn_flush_tls(c);
+    } else {
         raw_write(c, bufs, n);
-        return;
     }
-    for (unsigned i = 0; i < n; i++) {
-        if (tls_write(c->tls, bufs[i].base, bufs[i].len) < 0) {
-            conn_close(c);
-            return;
-        }
-    }
-    conn_flush_tls(c);
+    admit_relieve(c->server);
 }
 
 /* --- input */

@@ -40,6 +40,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -97,20 +98,22 @@ void conn_close(struct conn *c)
     if (c->state == CONN_CLOSING)
         return;
     c->state = CONN_CLOSING;
+    conn_let_go(c, c->kept);
     list_remove(&c->ready);
     uv_close(&c->h.handle, on_closed);
 }
 
-/* Closes so that the peer sees an error, not an end. */
+/* Closes so that the peer sees an error, not an end. uv_tcp_close_reset() refuses a connection that
+ * is to be shut down behind its last answer, and there the end would pass for that of the answer.
+ */
 void conn_reset(struct conn *c)
 {
+    const struct linger at_once = {.l_onoff = 1};
+    uv_os_fd_t fd;
     if (c->state == CONN_CLOSING)
         return;
-    if (!c->is_unix && uv_tcp_close_reset(&c->h.tcp, on_closed) == 0) {
-        c->state = CONN_CLOSING;
-        list_remove(&c->ready);
-        return;
-    }
+    if (!c->is_unix && uv_fileno(&c->h.handle, &fd) == 0)
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
     conn_close(c);
 }
 
@@ -458,7 +461,8 @@ static void tick_busy(struct conn *c, uint64_t now)
         response_error(req, 408, "the body came too slowly");
 }
 
-/* Whether the client takes its answer, if slowly. */
+/* Whether the client does not take its answer, or too slowly. A stream has no total: no more than
+ * max_write_queue of it waits, and it may go on for ever. */
 static bool reader_is_late(struct conn *c, size_t queued, uint64_t now)
 {
     const struct http_config *o = &c->server->o.config;
@@ -467,7 +471,9 @@ static bool reader_is_late(struct conn *c, size_t queued, uint64_t now)
     c->write_last = queued;
     return now - c->write_since >= o->write_timeout_ms ||
            now - c->write_began >=
-               patience_ms(o->write_timeout_ms, c->write_in - queued, o->write_min_rate);
+               patience_ms(o->write_timeout_ms, c->write_in - queued, o->write_min_rate) ||
+           (o->write_total_ms && queued > o->max_write_queue &&
+            now - c->write_began >= o->write_total_ms);
 }
 
 /* A caller who was never admitted may keep an idle connection for less long. */

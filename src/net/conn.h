@@ -30,6 +30,7 @@
 #define TURN_BODY           1024         /* bytes of a body that its handler gets without waiting */
 #define WS_CLOSE_TIMEOUT_MS 5000
 
+struct holder;
 struct peer;
 struct tls;
 struct tls_context;
@@ -98,6 +99,7 @@ struct conn {
     struct list node;                       /* server->conns or server->refused */
     struct list stranger, stranger_of_peer; /* until it is admitted */
     struct peer *peer;                      /* its address; NULL for Unix sockets */
+    struct holder *holder;                  /* of its tag; NULL without one */
     struct list ready;                      /* server->ready or server->late */
     struct tls *tls;
     struct ws *ws;
@@ -131,6 +133,7 @@ struct conn {
     uint64_t write_since, write_began;
     size_t write_last;
     uint64_t write_in; /* queued since write_began */
+    size_t kept;       /* bytes that are copied and not written yet; also in server->kept */
     uint64_t sent;     /* in all */
     uv_shutdown_t shutdown;
 
@@ -150,6 +153,7 @@ struct http_server {
     size_t n_conns_peak;         /* since memory was last given back */
     bool crowded;                /* there was a crowd, and some of it may still be there */
     size_t n_conns, n_tcp, n_refused, n_idle_peers, n_handles;
+    size_t kept; /* bytes of all connections that wait for their readers */
     bool has_unix;
     bool draining, closing, drained_told;
     void (*on_drained)(void *);
@@ -187,6 +191,8 @@ void admit_done(struct http_server *s);
 /* Gives an accepted connection a place, or says why there is none. */
 bool admit_conn(struct conn *c, const char **ret_why);
 void admit_gone(struct conn *c);
+/* Resets connections while more than max_write_total waits for readers. */
+void admit_relieve(struct http_server *s);
 
 /* conn.c */
 struct conn *conn_new(struct http_server *s, bool is_unix);
@@ -211,6 +217,8 @@ void conn_drained(struct conn *c);
 /* conn-io.c */
 void conn_write(struct conn *c, const uv_buf_t *bufs, unsigned n);
 size_t conn_queued(const struct conn *c);
+/* So many bytes do not wait for their reader any more. */
+void conn_let_go(struct conn *c, size_t len);
 void conn_update_reading(struct conn *c);
 /* Decrypts as much as there is room for; whether anything came. */
 bool conn_pull_tls(struct conn *c);

@@ -57,7 +57,9 @@ struct http_config {
     size_t write_min_rate;      /* the same for an answer that has to wait for its reader */
     uint64_t idle_timeout_ms;   /* keep-alive */
     uint64_t write_timeout_ms;  /* a client that takes no byte of its answer for this is dropped */
+    uint64_t write_total_ms;    /* for a whole answer of more than max_write_queue; 0: any time */
     size_t max_write_queue;     /* bytes queued on one connection before http_write() says stop */
+    size_t max_write_total;     /* on all connections, before the slowest reader is reset */
     size_t ws_max_message;
     uint64_t ws_ping_ms;      /* 0 means no pings; a peer that misses two is closed */
     char *tls_cert, *tls_key; /* PEM texts (not paths); NULL: plain */

@@ -48,7 +48,9 @@ void http_options_init(struct http_options *o)
                                    .body_timeout_ms = 30 * 1000,
                                    .idle_timeout_ms = 75 * 1000,
                                    .write_timeout_ms = 60 * 1000,
+                                   .write_total_ms = 3600 * 1000,
                                    .max_write_queue = 1024 * 1024,
+                                   .max_write_total = 512 * 1024 * 1024,
                                    .ws_max_message = 16 * 1024 * 1024,
                                    .ws_ping_ms = 30 * 1000,
                                }};
@@ -203,6 +205,7 @@ static uint64_t tick_interval(const struct http_config *o)
 {
     uint64_t least = o->header_timeout_ms;
     const uint64_t others[] = {o->body_timeout_ms, o->idle_timeout_ms, o->write_timeout_ms,
+                               o->write_total_ms ? o->write_total_ms : UINT64_MAX,
                                o->ws_ping_ms ? o->ws_ping_ms : UINT64_MAX};
     for (size_t i = 0; i < ELEMENTS(others); i++)
         if (others[i] < least)

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -439,32 +440,61 @@ def test_a_unix_socket_is_ours_alone_and_goes_away_others():
         check(os.path.exists(path), "a plain file is not replaced")
 
 
+@contextlib.contextmanager
+def tls_daemon(dir):
+    """The port of a daemon that speaks TLS over TCP, with dir/cert, and plain HTTP over dir/s."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                    "-keyout", dir + "/key", "-out", dir + "/cert", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True)
+    with open(dir + "/log", "wb") as log:
+        p = subprocess.Popen([SANDBOXD, "-listen", f"127.0.0.1:0,unix:{dir}/s", "--tls-cert", dir + "/cert", "--tls-key", dir + "/key",
+                              "--state-dir", dir + "/state"], stdin=subprocess.DEVNULL, stderr=log)
+
+    def find_port():
+        with open(dir + "/log") as f:
+            return re.search(r"127\.0\.0\.1:([1-9][0-9]*)", f.read())
+
+    try:
+        wait_for(lambda: p.poll() is not None or find_port(), "it listens")
+        yield int(find_port().group(1))
+    finally:
+        p.terminate()
+        equal(p.wait(60), 0)
+
+
 @test("with a certificate, TCP speaks TLS and the unix socket does not: sbx uses both")
 def test_with_a_certificate_tcp_speaks_tls_and_the_unix_socket_does_not():
-    with tempfile.TemporaryDirectory() as dir:
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-                        "-keyout", dir + "/key", "-out", dir + "/cert", "-subj", "/CN=localhost",
-                        "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True)
-        with open(dir + "/log", "wb") as log:
-            p = subprocess.Popen([SANDBOXD, "-listen", f"127.0.0.1:0,unix:{dir}/s", "--tls-cert", dir + "/cert", "--tls-key", dir + "/key",
-                                  "--state-dir", dir + "/state"], stdin=subprocess.DEVNULL, stderr=log)
+    def answers(*where):
+        return subprocess.run([SBX, "version", *where], capture_output=True, timeout=60).returncode == 0
 
-        def find_port():
-            with open(dir + "/log") as f:
-                return re.search(r"127\.0\.0\.1:([1-9][0-9]*)", f.read())
+    with tempfile.TemporaryDirectory() as dir, tls_daemon(dir) as port:
+        wait_for(lambda: answers("-addr", f"https://localhost:{port}", "-ca-file", dir + "/cert"), "TLS over TCP")
+        check(answers("-addr", f"unix:{dir}/s"), "plain HTTP over the unix socket")
+        check(not answers("-addr", f"http://127.0.0.1:{port}"), "no plain HTTP over TCP")
 
-        def answers(*where):
-            return subprocess.run([SBX, "version", *where], capture_output=True, timeout=60).returncode == 0
 
-        try:
-            wait_for(lambda: p.poll() is not None or find_port(), "it listens")
-            port = find_port().group(1)
-            wait_for(lambda: answers("-addr", f"https://localhost:{port}", "-ca-file", dir + "/cert"), "TLS over TCP")
-            check(answers("-addr", f"unix:{dir}/s"), "plain HTTP over the unix socket")
-            check(not answers("-addr", f"http://127.0.0.1:{port}"), "no plain HTTP over TCP")
-        finally:
-            p.terminate()
-            equal(p.wait(60), 0)
+@test("a TLS connection that stays keeps no memory for a large answer")
+def test_a_tls_connection_that_stays_keeps_no_memory():
+    if SANITIZED:
+        raise Skip("a sanitizer gives memory back when it likes")
+    with tempfile.TemporaryDirectory() as dir, tls_daemon(dir) as port:
+        c = http.client.HTTPSConnection("localhost", port, timeout=PATIENCE_S, context=ssl.create_default_context(cafile=dir + "/cert"))
+
+        def ask(*request):
+            c.request(*request)
+            a = c.getresponse()
+            body = a.read()
+            equal(a.status, 200, body[:300])
+            return json.loads(body)
+
+        # Each of these bytes is six in JSON.
+        pid, size = ask("GET", "/v1/status")["pid"], 16 << 20
+        before = resident_kib(pid)
+        first = c.sock
+        a = ask("POST", "/v1/run", json.dumps({"command": ["sh", "-c", f"head -c {size} /dev/zero | tr '\\0' '\\1'"]}))
+        equal(len(a["stdout"]), size)
+        wait_for(lambda: ask("GET", "/v1/status") and resident_kib(pid) < before + 3 * size // 1024, lambda: f"{before} KiB, now {resident_kib(pid)}")
+        check(c.sock is first, "it is the same connection")
 
 
 @test("sockets and readiness of a service manager")

@@ -170,6 +170,48 @@ def test_idempotency_keys_and_unread_input():
         check("max_stdin_queue" in a.json["error"]["message"], a)
 
 
+CONTROL_BYTES = 16 << 20  # of a command's output, the most that an answer has; in JSON each is six bytes
+ANSWER_MIB = 6 * CONTROL_BYTES >> 20
+
+
+def begin_answer(d, k):
+    """A connection on which a large answer has begun, and is not read on."""
+    body = json.dumps({"command": ["sh", "-c", f"head -c {CONTROL_BYTES} /dev/zero | tr '\\0' '\\1'"]})
+    s = d.connect()
+    s.settimeout(PATIENCE_S)
+    s.sendall((f"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: {k['Authorization']}\r\n"
+               f"Content-Length: {len(body)}\r\n\r\n{body}").encode())
+    equal(s.recv(12, socket.MSG_WAITALL), b"HTTP/1.1 200")
+    return s
+
+
+def is_whole(s):
+    """Reads the rest of it."""
+    n = 0
+    try:
+        while piece := s.recv(1 << 20):
+            n += len(piece)
+    except ConnectionError:
+        return False
+    return n > ANSWER_MIB << 20
+
+
+@test("answers that wait for slow readers have a bound together, and the key that has most gives way")
+def test_answers_that_wait_for_slow_readers_have_a_bound():
+    with Daemon("-auth-token", TOKEN, config="max_write_total: 256Mi\nwrite_timeout: 10m\n") as d:
+        d.token = TOKEN
+        greedy, modest = key(d, "greedy"), key(d, "modest")
+        pid = control_pid(d)
+        mine = begin_answer(d, modest)
+        others = [begin_answer(d, greedy) for _ in range(5)]
+        equal(d.get("/healthz").status, 200)  # a later turn of the loop, in which what was reset is freed
+        if not SANITIZED:  # which keeps what was freed
+            check(anonymous_mib(pid) < 4 * ANSWER_MIB, f"{anonymous_mib(pid)} MiB")
+        equal(is_whole(mine), True, "the answer to a key that has less waiting")
+        equal([is_whole(s) for s in others], [False] * 4 + [True], "of the others the newest")
+        check("max_write_total" in d.log_text(), "the log says why")
+
+
 IDLE_S = 2
 
 

@@ -343,6 +343,71 @@ static void test_slow_reader(void)
     end();
 }
 
+/* More than the kernel keeps of a connection. */
+static char large[24 << 20];
+
+/* A client that has shown a tag and then does not read a large answer, whose end is that of the
+ * connection. */
+static int dial_slow(const char *request)
+{
+    int fd = dial(request);
+    status_of(fd);
+    fd_write_all(fd, "GET /hold HTTP/1.0\r\n\r\n", 22);
+    turn(5);
+    http_respond_begin(held[n_held - 1], 200, NULL);
+    http_write(held[n_held - 1], large, sizeof(large));
+    http_respond_end(held[n_held - 1]);
+    turn(5);
+    return fd;
+}
+
+/* What is left of an answer, or -1 where a reset comes before its end. */
+static ssize_t read_rest(int fd)
+{
+    static char buf[1 << 20];
+    size_t got = 0;
+    for (int i = 0; i < 2000; i++) {
+        ssize_t n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
+        if (n == 0)
+            return (ssize_t)got;
+        if (n < 0 && errno != EAGAIN)
+            return -1;
+        got += n > 0 ? (size_t)n : 0;
+        turn(1);
+    }
+    return -2;
+}
+
+static void test_write_total(void)
+{
+    int fds[6];
+    defaults();
+    options.config.max_write_total = 54 << 20; /* two of them */
+    begin(false);
+    fds[0] = dial_slow(GET("/as/modest"));
+    for (size_t i = 1; i < 6; i++)
+        fds[i] = dial_slow(GET("/as/greedy"));
+    for (size_t i = 1; i < 5; i++)
+        ok(read_rest(fds[i]) == -1, "the tag that has most gives way, its slowest first (%zu)", i);
+    ok(read_rest(fds[0]) > (ssize_t)sizeof(large),
+       "one that has less loses nothing, though it waits for longer");
+    ok(read_rest(fds[5]) > (ssize_t)sizeof(large), "nor does the newest");
+    close_all(fds, 6);
+    end();
+}
+
+static void test_read_total(void)
+{
+    defaults();
+    options.config.write_total_ms = 50;
+    begin(false);
+    int fd = dial_slow(GET("/as/slow"));
+    turn(300);
+    ok(read_rest(fd) == -1, "a whole answer has a total time, and a reset says that it is not all");
+    close(fd);
+    end();
+}
+
 static void test_pings(void)
 {
     static char block[200000];
@@ -423,6 +488,8 @@ int main(void)
     test_tag_share();
     test_refusals();
     test_slow_reader();
+    test_write_total();
+    test_read_total();
     test_pings();
     test_deaf_peer();
     return tap_done();
