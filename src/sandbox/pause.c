@@ -108,6 +108,10 @@ static int check_pausable(const struct sandbox *sb, bool on, struct error *err)
     if (!sb->instance || !sb->ops->freeze)
         return error_set(err, ERROR_UNSUPPORTED, 0, "runtime '%s' cannot pause a sandbox",
                          sb->ops->name);
+    /* The warden and the runner would not answer that call before the sandbox goes on. */
+    if (on && sb->n_keeping)
+        return error_set(err, ERROR_CONFLICT, 0, "sandbox %s is being kept, copied or restored",
+                         sb->id);
     return 0;
 }
 

@@ -54,7 +54,19 @@ static void drop_at_once(struct runtime_host *h, const char *name, runtime_snaps
     cb(data, NULL, 0, -1);
 }
 
+static unsigned n_frozen;
+
+static void count_freeze(struct runtime_instance *in, bool on, void (*cb)(void *data, int result),
+                         void *data)
+{
+    (void)in;
+    (void)on;
+    n_frozen++;
+    cb(data, 0);
+}
+
 static struct runtime_ops ops = {.name = "tried",
+                                 .freeze = count_freeze,
                                  .save = asked_of_instance,
                                  .load = asked_of_host,
                                  .go_back = asked_of_instance,
@@ -75,6 +87,21 @@ static void on_back(void *data, const struct snapshot *k, const struct error *er
     (void)k;
     n_back += err != NULL;
     snprintf(data, SAID_SIZE, "%s", err ? err->message : "");
+}
+
+static void on_paused(void *data, struct sandbox *sb, const struct error *err)
+{
+    (void)sb;
+    snprintf(data, SAID_SIZE, "%s", err && err->code == ERROR_CONFLICT ? err->message : "");
+}
+
+/* A sandbox that stands still cannot answer the call that keeps it or takes it back: that one would
+ * hang until it goes on. */
+static bool pause_is_refused(struct sandbox *sb)
+{
+    char said[SAID_SIZE] = "";
+    sandbox_pause(sb, true, on_paused, said);
+    return strstr(said, "is being kept, copied or restored") && !n_frozen && !sb->pausing;
 }
 
 static void sandbox_begin(struct sandbox *sb, struct manager *m)
@@ -99,11 +126,13 @@ static void test_fork(struct sandbox *sb)
     sandbox_fork(sb, 1, &by, on_forked, NULL);
     ok(asked && sandbox_check_snapshots(sb, &err) < 0,
        "while a fork is being kept no other call is taken");
+    ok(pause_is_refused(sb), "nor a pause");
     runtime_snapshot_fn saved = asked;
     saved(asked_data, NULL, 1, -1);
     err = (struct error){0};
     ok(sandbox_check_snapshots(sb, &err) < 0 && err.code == ERROR_CONFLICT,
        "nor while its copies are made");
+    ok(pause_is_refused(sb), "nor a pause then");
     struct snapshot *k = container_of(sb->manager->snapshots.next, struct snapshot, node);
     runtime_snapshot_fn loading = asked;
     void *loading_data = asked_data;
@@ -113,6 +142,11 @@ static void test_fork(struct sandbox *sb)
     ok(n_forked == 1, "the fork is answered");
     ok(sandbox_check_snapshots(sb, &err) >= 0 && sb->holds == 0,
        "and then the sandbox is free for the next call");
+    struct snapshot other = {.id = "one", .ops = &ops};
+    sandbox_go_back(sb, &other, on_back, said);
+    ok(sb->back && pause_is_refused(sb), "a pause is refused while a restore is under way");
+    asked(asked_data, &no, 0, -1);
+    ok(n_back == 2 && sb->n_keeping == 0, "which is answered");
 }
 
 /* --- what a kill -9 leaves */
