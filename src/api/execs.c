@@ -21,6 +21,16 @@ static bool wants_stream(const struct api_request *req, const struct exec_json *
                                     strstr(accept, "text/event-stream")));
 }
 
+/* It is of the output that an answer holds; events are passed on as they come. */
+static int check_output_limit(const struct exec_json *x, enum run_mode mode, struct error *err)
+{
+    if (mode == RUN_SYNC || !x->limits_output)
+        return 0;
+    return error_field(err, "max_output_bytes",
+                       mode == RUN_ASYNC ? "'max_output_bytes' and 'async' exclude each other"
+                                         : "an answer that is a stream has no 'max_output_bytes'");
+}
+
 int handle_run(struct api_request *req)
 {
     _cleanup_exec_json_ struct exec_json x = {0};
@@ -36,6 +46,9 @@ int handle_run(struct api_request *req)
     bool stream = wants_stream(req, &x);
     if (stream && req->idempotency)
         return error_set(req->err, ERROR_INVALID, 0, "a stream cannot have an Idempotency-Key");
+    r = check_output_limit(&x, stream ? RUN_STREAM : RUN_SYNC, req->err);
+    if (r < 0)
+        return r;
     struct run_request run = exec_json_request(&x, req->services, req->who);
     run.spec = &spec;
     run_reply(req, &run, stream ? RUN_STREAM : RUN_SYNC, view_result, x.max_output_bytes);
@@ -66,9 +79,12 @@ int handle_exec(struct api_request *req)
         return error_field(req->err, "async", "'open_stdin' and 'pty' need 'async': true");
     if (x.stream && async)
         return error_field(req->err, "stream", "'stream' and 'async' exclude each other");
+    enum run_mode mode = async ? RUN_ASYNC : wants_stream(req, &x) ? RUN_STREAM : RUN_SYNC;
+    r = check_output_limit(&x, mode, req->err);
+    if (r < 0)
+        return r;
     struct run_request run = exec_json_request(&x, req->services, req->who);
     run.sandbox = sb;
-    enum run_mode mode = async ? RUN_ASYNC : wants_stream(req, &x) ? RUN_STREAM : RUN_SYNC;
     run_reply(req, &run, mode, async ? view_async : view_result, x.max_output_bytes);
     return 0;
 }

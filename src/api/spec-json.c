@@ -452,6 +452,7 @@ int exec_json_parse(const json_t *body, const struct services *o, struct exec_js
     if (r < 0)
         return r;
     x.max_output_bytes = (size_t)max_output;
+    x.limits_output = json_is_integer(json_object_get(body, "max_output_bytes"));
     *ret = x;
     x = (struct exec_json){0}; /* its contents are the caller's now */
     return 0;

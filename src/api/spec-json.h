@@ -32,6 +32,7 @@ struct exec_json {
     struct run_file *files;
     size_t n_files;
     size_t max_output_bytes;
+    bool limits_output; /* max_output_bytes was asked for */
     bool stream;
 };
 /* {"command":[…]} or {"language","code"}, files, stdin, env, cwd, pty, timeout_ms, ... */

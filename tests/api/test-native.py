@@ -159,6 +159,20 @@ def test_run_timeout_ms():
         fail(daemon().post("/v1/run", {"command": ["true"], "timeout_ms": bad}), 400, "invalid_request", "timeout_ms")
 
 
+@test("max_output_bytes is refused where the answer holds no output: with stream, by Accept and with async")
+def test_max_output_bytes_is_refused_where_the_answer_holds_no_output():
+    d = daemon()
+    ndjson = {"Accept": "application/x-ndjson"}
+    with d.sandbox() as sb:
+        for path, more, headers in (("/v1/run", {"stream": True}, {}), ("/v1/run", {}, ndjson), (sb.path + "/exec", {"stream": True}, {}), (sb.path + "/exec", {}, ndjson),
+                                    (sb.path + "/exec", {"async": True}, {})):
+            a = d.post(path, dict({"command": ["true"], "max_output_bytes": 9}, **more), headers=headers)
+            equal(a.status, 400, f"{path} {more} {headers}: {a}")
+            equal(a.json["error"].get("field"), "max_output_bytes", f"{path} {more} {headers}: {a}")
+            check(d.post(path, dict({"command": ["true"]}, **more), headers=headers).status in (200, 202), f"without it: {path} {more}")
+        equal(len(d.get(sb.path + "/execs").json["execs"]), 3, "what was refused did not run")
+
+
 @test("run: max_output_bytes keeps head and tail and says so")
 def test_run_max_output_bytes_keeps_head_and_tail():
     r = daemon().run("sh", "-c", "seq 1 100000; echo fine >&2", max_output_bytes=1000)
