@@ -364,6 +364,33 @@ static void check_cluster(const struct config *c, struct config_problems *p)
             config_warn(p, "%s has no effect on runtime '%s'", kube_only[i], c->runtime);
 }
 
+/* Keys whose names begin so and that are set, although what they are about is not there. */
+static void warn_without(const struct config *c, const char *prefix, const char *why,
+                         struct config_problems *p)
+{
+    config_for_each_key(k) {
+        if (strncmp(k->name, prefix, strlen(prefix)) == 0 &&
+            config_origin(c, k->name) != ORIGIN_DEFAULT)
+            config_warn(p, "%s has no effect %s", k->name, why);
+    }
+}
+
+static void check_unused(const struct config *c, struct config_problems *p)
+{
+    if (!c->api.webhook.url)
+        warn_without(c, "webhook_", "without webhook_url", p);
+    if (!c->use_audit)
+        warn_without(c, "audit_", "with audit: false", p);
+    if (!c->images)
+        warn_without(c, "images_", "with images: false", p);
+    if (c->pool.autosize) {
+        warn_without(c, "warm_pool_size", "with warm_pool_autosize: true", p);
+    } else {
+        warn_without(c, "warm_pool_min", "without warm_pool_autosize: true", p);
+        warn_without(c, "warm_pool_max", "without warm_pool_autosize: true", p);
+    }
+}
+
 static void check_audit(const struct config *c, struct config_problems *p)
 {
     if (c->audit.max_bytes && !c->audit.retention_ms)
@@ -426,4 +453,5 @@ void config_check(struct config *c, struct config_problems *p)
     check_audit(c, p);
     check_images(c, p);
     check_cache(c, p);
+    check_unused(c, p);
 }

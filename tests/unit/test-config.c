@@ -605,6 +605,47 @@ static void test_example(const char *example_path)
     finish();
 }
 
+/* A key that is set and does nothing is a mistake of the operator's, and must be seen. */
+static void test_keys_without_effect(void)
+{
+    static const struct {
+        const char *text, *key;
+        bool used;
+    } cases[] = {
+        {"webhook_secret: x\n", "webhook_secret", false},
+        {"webhook_queue: 9\n", "webhook_queue", false},
+        {"webhook_timeout: 5s\n", "webhook_timeout", false},
+        {"webhook_url: http://x.test/\nwebhook_tries: 2\n", "webhook_tries", true},
+        {"warm_pool_min: 1\n", "warm_pool_min", false},
+        {"warm_pool_max: 3\nwarm_pool_size: 2\n", "warm_pool_max", false},
+        {"warm_pool_size: 3\nwarm_pool_autosize: true\n", "warm_pool_size", false},
+        {"warm_pool_autosize: true\nwarm_pool_max: 3\n", "warm_pool_max", true},
+        {"warm_pool_size: 3\n", "warm_pool_size", true},
+        {"audit: false\naudit_fsync: always\n", "audit_fsync", false},
+        {"audit: false\naudit_retention: 24h\n", "audit_retention", false},
+        {"audit_retention: 24h\n", "audit_retention", true},
+        {"images: false\nimages_registries: ['*']\n", "images_registries", false},
+        {"images: false\nimages_jobs: 3\n", "images_jobs", false},
+        {"images_jobs: 3\n", "images_jobs", true},
+    };
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        _cleanup_free_ char *said = xasprintf("%s has no effect", cases[i].key);
+        begin();
+        yaml(cases[i].text);
+        config_check(&c, &p);
+        bool warned = p.warnings.data && strstr(p.warnings.data, said);
+        ok(p.n_errors == 0 && warned != cases[i].used, "%s: %s %s", cases[i].key,
+           cases[i].used ? "is used" : "has no effect, and that is said", errors());
+        finish();
+    }
+    begin();
+    yaml("audit: false\nimages: false\n");
+    config_check(&c, &p);
+    ok(!p.warnings.len, "what is not set is not warned about (%s)",
+       p.warnings.data ? p.warnings.data : "");
+    finish();
+}
+
 int main(int argc, char **argv)
 {
     test_defaults();
@@ -618,6 +659,7 @@ int main(int argc, char **argv)
     test_variables();
     test_runtimes();
     test_checks();
+    test_keys_without_effect();
     test_relative();
     test_secrets();
     test_enums();
