@@ -129,10 +129,20 @@ static void on_answer_late(void *data)
 
 /* --- the request */
 
+/* Each line of Connection may name fields that are for this connection alone. */
+static bool field_goes_inward(const struct port_call *c, const char *name)
+{
+    const char *other, *value;
+    for (size_t i = 0; (other = http_request_header_at(c->http, i, &value)); i++)
+        if (!strcasecmp(other, "Connection") && !port_filter_inward(name, value))
+            return false;
+    return port_filter_inward(name, NULL);
+}
+
 /* Only what was read as one request goes in: its fields have been parsed, and are written anew. */
 static void put_fields(struct port_call *c, bool upgrade, bool keeps_authorization)
 {
-    const char *connection = http_request_header(c->http, "Connection"), *name, *value;
+    const char *name, *value;
     for (size_t i = 0; (name = http_request_header_at(c->http, i, &value)); i++) {
         bool authorization = keeps_authorization && !strcasecmp(name, "Authorization");
         bool handshake = !strncasecmp(name, "Sec-WebSocket-", 14);
@@ -141,8 +151,7 @@ static void put_fields(struct port_call *c, bool upgrade, bool keeps_authorizati
             port_filter_cookies(value, &cookies);
             if (cookies.len)
                 strbuf_printf(&c->head, "Cookie: %s\r\n", cookies.data);
-        } else if (authorization ||
-                   (port_filter_inward(name, connection) && (upgrade || !handshake))) {
+        } else if (authorization || (field_goes_inward(c, name) && (upgrade || !handshake))) {
             strbuf_printf(&c->head, "%s: %s\r\n", name, value);
         }
     }

@@ -128,6 +128,10 @@ def test_hop_by_hop():
                                                "Trailer": "X", "Upgrade": "h2c", "HTTP2-Settings": "x"}))
     equal({"x-secret-hop", "keep-alive", "te", "trailer", "upgrade", "http2-settings"} & set(f), set())
     equal(f["connection"], "close")
+    with socket.create_connection(("127.0.0.1", d.port), 20) as s:  # in several lines, as in one
+        s.sendall(f"GET {port(sb, '/echo')} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: X-First\r\nX-First: 1\r\nX-Second: 2\r\nX-Other: 3\r\nConnection: x-second, close\r\n\r\n".encode())
+        text = b"".join(iter(lambda: s.recv(65536), b"")).lower()
+    check(b" 200 " in text and b"x-other" in text and b"x-first" not in text and b"x-second" not in text, text)
 
 
 @test("of an answer's fields only the listed ones pass, and a page is always sandboxed")
