@@ -269,8 +269,8 @@ static int check_place(const struct map *seen, const struct tar_entry *e, int ro
 {
     struct stat st;
     const char *what = map_find(seen, e->path);
-    if (passes_through(seen, e->path))
-        return -ENOTDIR;
+    if (passes_through(seen, e->path)) /* what open_beneath() would say */
+        return -ELOOP;
     int r = root_fd < 0 ? 0 : look_below(root_fd, e->path, &st);
     if (r < 0)
         return r;
@@ -286,7 +286,7 @@ static int check_hardlink(const struct map *seen, const struct tar_entry *e, int
     struct stat st;
     const char *what = map_find(seen, e->link);
     if (what || passes_through(seen, e->link))
-        return what == is_file ? 0 : what ? -EPERM : -ENOTDIR;
+        return what == is_file ? 0 : what ? -EPERM : -ELOOP;
     int r = root_fd < 0 ? 0 : look_below(root_fd, e->link, &st);
     if (r <= 0)
         return r < 0 ? r : -ENOENT;

@@ -134,6 +134,7 @@ static void test_records(const struct spec *spec)
     struct spec large;
     manager.options.store = (void *)&some;
     spec_copy(&large, spec);
+    strv_free(large.env);
     large.env = xcalloc(2, sizeof(*large.env));
     large.env[0] = xcalloc(LARGE + 1, 1);
     memset(large.env[0], 'x', LARGE);
