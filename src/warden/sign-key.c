@@ -15,9 +15,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,10 +31,54 @@
 #include "base/key-memory.h"
 #include "base/log.h"
 
-#define KEY_FILE         "audit.key"
-#define NEXT_FILE        "audit.key.new"
-#define PUBLIC_FILE      "audit.pub"
+#define KEY_FILE    "audit.key"
+#define NEXT_FILE   "audit.key.new"
+#define PUBLIC_FILE "audit.pub"
+/* Room for the text of a key. The buffer that stdio would allocate is freed as it is, and what was
+ * in it would go to every fork. */
+#define PEM_BUFFER_SIZE  4096
 #define PUBLIC_TEMPORARY ".audit.pub" /* not one of audit.pub.*, which are keys */
+
+/* --- memory */
+
+/* libcrypto frees some of the buffers through which it reads and writes a private key as they are.
+ * What is left in them would go to every fork of the warden, so all that libcrypto frees in the
+ * warden is wiped. */
+
+static void *crypto_malloc(size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return malloc(size);
+}
+
+static void crypto_free(void *p, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    if (p)
+        explicit_bzero(p, malloc_usable_size(p));
+    free(p);
+}
+
+/* realloc() may move the bytes and leave them behind, too. */
+static void *crypto_realloc(void *p, size_t size, const char *file, int line)
+{
+    void *moved = size ? malloc(size) : NULL;
+    size_t had = p ? malloc_usable_size(p) : 0;
+    if (size && !moved)
+        return NULL;
+    if (had && size)
+        memcpy(moved, p, had < size ? had : size);
+    crypto_free(p, file, line);
+    return moved;
+}
+
+void sign_key_wipe_memory(void)
+{
+    if (CRYPTO_set_mem_functions(crypto_malloc, crypto_realloc, crypto_free) != 1)
+        log_warn("memory of libcrypto is not wiped: it was in use already");
+}
 
 /* --- one key */
 
@@ -74,27 +121,34 @@ static int save_pem(int dir, const char *name, mode_t mode, EVP_PKEY *key, bool 
         openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)
         return -errno;
+    char text[PEM_BUFFER_SIZE];
     FILE *f = fdopen(fd, "w");
     if (!f)
         return -errno;
     fd = -1; /* f's now */
+    setvbuf(f, text, _IOFBF, sizeof(text));
     bool good =
         secret ? PEM_write_PrivateKey(f, key, NULL, NULL, 0, NULL, NULL) : PEM_write_PUBKEY(f, key);
     /* Synced before the caller renames it or signs with it. A key that signed and then was lost
      * with the power would leave checkpoints that nothing can continue. */
     good = fflush(f) == 0 && fsync(fileno(f)) == 0 && good;
-    return fclose(f) == 0 && good ? 0 : -EIO;
+    good = fclose(f) == 0 && good;
+    explicit_bzero(text, sizeof(text));
+    return good ? 0 : -EIO;
 }
 
 static EVP_PKEY *read_pem(int dir, const char *name, bool secret)
 {
+    char text[PEM_BUFFER_SIZE];
     int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
     if (!f)
         return NULL;
+    setvbuf(f, text, _IOFBF, sizeof(text));
     EVP_PKEY *key =
         secret ? PEM_read_PrivateKey(f, NULL, NULL, NULL) : PEM_read_PUBKEY(f, NULL, NULL, NULL);
     fclose(f);
+    explicit_bzero(text, sizeof(text));
     return key;
 }
 

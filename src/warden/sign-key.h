@@ -14,6 +14,8 @@
 
 #include "warden/sign.h"
 
+/* Once, before anything of libcrypto is used: what it frees is wiped from then on. */
+void sign_key_wipe_memory(void);
 /* Finishes a rotation that was decided, and makes a key where there is none. s->last has been read
  * and s->dir_fd is open. */
 int sign_key_open(struct signer *s, struct error *err);

@@ -25,6 +25,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/tree.h"
+#include "warden/sign-key.h"
 #include "warden/startup.h"
 #include "warden/supervise/notify.h"
 #include "warden/supervise/supervise.h"
@@ -136,6 +137,7 @@ int main(int argc, char **argv)
     if (argc != 3 || strcmp(argv[1], STARTUP_FLAG) != 0)
         return explain_usage(argc == 2 ? argv[1] : "");
     prctl(PR_SET_NAME, "mas-warden", 0, 0, 0);
+    sign_key_wipe_memory();
     struct startup *s = startup_take(atoi(argv[2]), &err);
     if (!s) {
         log_error("cannot start: %s", err.message);
