@@ -71,7 +71,10 @@ static int step_down(struct place *p, size_t end)
 {
     int next = enter_place(p->dir, p->name);
     if (next == -ENOENT && end) {
-        if (mkdirat(p->dir, p->name, 0755) == 0 && !p->made_from)
+        bool made = mkdirat(p->dir, p->name, 0755) == 0;
+        if (!made && errno != EEXIST)
+            return -errno;
+        if (made && !p->made_from)
             p->made_from = end;
         next = enter_place(p->dir, p->name);
     }

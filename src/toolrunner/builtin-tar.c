@@ -139,11 +139,11 @@ static int extract_into(struct tar *t, struct beginning *b, const char *path)
 {
     _cleanup_made_ struct tree_made made = {0};
     _cleanup_free_ char *inside = xasprintf("%s/", path);
+    tar_init(t, take_all, b); /* what the look at the beginning said of its end is not an error */
     int r = tree_make_parents(inside, 0755, &made);
     if (r < 0)
         return r;
     _cleanup_close_ int root = open_root(path);
-    tar_init(t, take_all, b);
     r = root < 0 ? root : tar_extract(t, root);
     if (r < 0)
         tree_unmake(&made);

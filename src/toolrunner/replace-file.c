@@ -117,6 +117,21 @@ static int append_nameless(int from, const char *path)
     return r;
 }
 
+/* Another writer may make the file meanwhile, whose bytes must not be replaced: only the first of
+ * them gives it its name, and the others append. */
+static int append_new(int fd, const char *path, mode_t mode)
+{
+    char source[64];
+    snprintf(source, sizeof(source), "/proc/self/fd/%d", fd);
+    if (fchmod(fd, mode) < 0)
+        return -errno;
+    if (linkat(AT_FDCWD, source, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0)
+        return 0;
+    if (errno == EEXIST || errno == EXDEV || errno == EACCES || errno == EPERM)
+        return write_in_place(path, O_APPEND, mode, fill_from_nameless, &fd);
+    return -errno;
+}
+
 struct storing {
     mode_t mode;
     bool append;
@@ -134,8 +149,8 @@ static int put_content(const struct storing *s, int nameless, const char *path)
     bool is_new = stat(path, &st) < 0;
     if (!is_new && !S_ISREG(st.st_mode))
         return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
-    if (s->append && !is_new && nameless >= 0)
-        return append_nameless(nameless, path);
+    if (nameless >= 0 && s->append)
+        return is_new ? append_new(nameless, path, s->mode) : append_nameless(nameless, path);
     if (nameless >= 0)
         return put_nameless(nameless, path, s->mode);
     return write_in_place(path, s->append ? O_APPEND : O_TRUNC, s->mode, s->fill, s->arg);
@@ -145,8 +160,10 @@ static int put_content(const struct storing *s, int nameless, const char *path)
  * is then what it will be. */
 static int store_file(const struct storing *s, const char *path)
 {
+    char real[PATH_MAX];
     _cleanup_made_ struct tree_made made = {0};
-    _cleanup_close_ int nameless = open_nameless(path);
+    /* Beside what it will replace, which a link may have put on another mount. */
+    _cleanup_close_ int nameless = open_nameless(replace_target(path, real));
     int r = nameless < 0 ? 0 : s->fill(nameless, s->arg);
     if (r >= 0)
         r = tree_make_parents(path, PARENTS_MODE, &made);

@@ -230,9 +230,10 @@ int tar_extract(struct tar *t, int root_fd)
 /* What the archive has brought so far, by its path. */
 static char is_directory[] = "directory", is_file[] = "file", is_link[] = "link";
 
-/* Where path or one above it is neither a directory nor missing, or a directory above it that is
- * the last of them may not be written to: -errno. 1 where path itself is there, with st. */
-static int look_below(int root_fd, const char *path, struct stat *st)
+/* Where path or one above it is neither a directory nor missing: -errno; with makes also where the
+ * last directory above it may not be written to, unless path is a directory already, which stays as
+ * it is. 1 where path itself is there, with st. */
+static int look_below(int root_fd, const char *path, bool makes, struct stat *st)
 {
     const char *name;
     _cleanup_free_ char *dir = xstrdup(path);
@@ -245,11 +246,10 @@ static int look_below(int root_fd, const char *path, struct stat *st)
     if (fd < 0)
         return fd;
     name = path + strlen(dir) + (*dir != 0);
-    if (faccessat(fd, ".", W_OK | X_OK, 0) < 0)
+    bool there = !strchr(name, '/') && fstatat(fd, name, st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (makes && !(there && S_ISDIR(st->st_mode)) && faccessat(fd, ".", W_OK | X_OK, 0) < 0)
         return -errno;
-    if (strchr(name, '/') || fstatat(fd, name, st, AT_SYMLINK_NOFOLLOW) < 0)
-        return 0;
-    return 1;
+    return there;
 }
 
 /* A path through something that the archive itself has brought, and that is no directory. */
@@ -271,7 +271,7 @@ static int check_place(const struct map *seen, const struct tar_entry *e, int ro
     const char *what = map_find(seen, e->path);
     if (passes_through(seen, e->path)) /* what open_beneath() would say */
         return -ELOOP;
-    int r = root_fd < 0 ? 0 : look_below(root_fd, e->path, &st);
+    int r = root_fd < 0 ? 0 : look_below(root_fd, e->path, true, &st);
     if (r < 0)
         return r;
     bool there = what || r > 0;
@@ -287,7 +287,7 @@ static int check_hardlink(const struct map *seen, const struct tar_entry *e, int
     const char *what = map_find(seen, e->link);
     if (what || passes_through(seen, e->link))
         return what == is_file ? 0 : what ? -EPERM : -ELOOP;
-    int r = root_fd < 0 ? 0 : look_below(root_fd, e->link, &st);
+    int r = root_fd < 0 ? 0 : look_below(root_fd, e->link, false, &st);
     if (r <= 0)
         return r < 0 ? r : -ENOENT;
     return S_ISREG(st.st_mode) ? 0 : -EPERM;

@@ -6,6 +6,7 @@ import io
 import os
 import sys
 import tarfile
+import threading
 from urllib.parse import quote
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
@@ -241,6 +242,31 @@ def full_disk():
         mas_write = lambda **more: refused_mas(d.post("/v1/sandbox/execute", {"sandbox_id": sb.id, "tool": {"name": "file_system", "args": {"action": "write", "path": "/workspace/plain", "content": "x" * len(data), **more}}, "policy": {"AllowedPaths": ["/workspace"]}}))
         untouched(("MAS write", mas_write), ("MAS append", lambda: mas_write(append=True)),
                   ("skill write", lambda: act("write", "x" * len(data), lambda: sb)("new/deep/f.txt")), look=sizes)
+
+
+@test("a directory that is there may stand below one that is not the tool's to write")
+def directory_that_is_there():
+    put = lambda *entries: daemon().request("PUT", f"{box().path}/files/tar?path=/", archive(*entries)).status
+    equal(put(entry("workspace", tarfile.DIRTYPE), "workspace/from-root"), 200)
+    equal(box().sh("cat from-root; rm from-root")["stdout"], "bytes")
+    equal(put(entry("workspace", tarfile.DIRTYPE), "beside"), 403)
+
+
+@test("appends that make a file at the same time lose nothing, also through a link to a file that is not there")
+def appends_at_once():
+    box().sh("ln -s made-by-append to-nowhere")
+    for name in ["to-nowhere"] + [f"new-{i}" for i in range(12)]:
+        append = lambda text: daemon().request("PUT", f"{box().path}/files/content?path={name}&append=true", text)
+        answers = []
+        threads = [threading.Thread(target=lambda i=i: answers.append(append(f"{i}\n").status)) for i in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        equal(answers, [200] * 8)
+        equal(sorted(box().sh(f"cat {name}")["stdout"].split()), [str(i) for i in range(8)], name)
+    equal(box().sh("readlink to-nowhere")["stdout"], "made-by-append\n", "the link stays")
+    box().sh("rm new-* to-nowhere made-by-append")
 
 
 @test("what is right still makes its directories, replaces and appends")
