@@ -206,7 +206,8 @@ const struct member query_path[] = {{"path"}, {0}};
 const struct member query_files[] = {{"path"}, SWITCH("recursive"), {0}};
 const struct member query_read[] = {{"path"}, {"offset"}, {"length"}, {0}};
 const struct member query_write[] = {{"path"}, {"mode"}, SWITCH("append"), {0}};
-const struct member query_owner[] = {{"owner"}, {0}};
+/* What was made before there was a key has an owner without a name. */
+const struct member query_owner[] = {{"owner", MEMBER_MAY_BE_EMPTY}, {0}};
 const struct member query_image[] = {{"image"}, {0}};
 const struct member query_upload[] = {{"name"}, {"format"}, {0}};
 const struct member query_approvals[] = {CHOICE("status", approval_state_at), {0}};
@@ -268,7 +269,7 @@ static int check_parameter(const struct api_request *req, size_t at, struct strb
     if ((known->flags & MEMBER_SWITCH) && !is_switch(value))
         return error_field(err, name, "the parameter '%s' is true or false, not '%.40s'", name,
                            value);
-    if (!*value && req->route->style == STYLE_NATIVE)
+    if (!*value && req->route->style == STYLE_NATIVE && !(known->flags & MEMBER_MAY_BE_EMPTY))
         return error_field(err, name, "the parameter '%s' has no value", name);
     if (known->choice_at)
         return check_choice(known, value, err);

@@ -20,7 +20,7 @@ enum member_flags {
     MEMBER_ANY_CASE = 2,
     /* Accepted and not offered as what was meant. */
     MEMBER_HIDDEN = 4,
-    /* Of a query: empty, 1 or true, 0 or false. */
+    /* Of a query: 1 or true, 0 or false. */
     MEMBER_SWITCH = 8,
     /* inner is of each object of an array. */
     MEMBER_LIST = 16,
@@ -35,6 +35,8 @@ enum member_flags {
     MEMBER_WHOLE = 1024,
     /* A number or a text; its reader knows the unit. */
     MEMBER_DURATION = 2048,
+    /* Of a query: the empty text is a value, too. */
+    MEMBER_MAY_BE_EMPTY = 4096,
 };
 
 /* Tables end with a row without a name. */

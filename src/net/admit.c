@@ -323,6 +323,15 @@ static struct conn *find_slow_reader(struct http_server *s)
     struct conn *found = NULL;
     size_t others = 0, most = 0;
     double heaviest = 0;
+    /* One that has lost its place goes first: it only waits to read that. */
+    list_for_each(c, &s->refused, struct conn, node) {
+        if (conn_burden(c) > heaviest) {
+            heaviest = conn_burden(c);
+            found = c;
+        }
+    }
+    if (found)
+        return found;
     list_for_each(c, &s->conns, struct conn, node)
         *find_sum(c, &others) = 0;
     list_for_each(c, &s->conns, struct conn, node)

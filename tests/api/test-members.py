@@ -158,7 +158,10 @@ def test_native_values_of_parameters():
         if "refused" in r["summary"]:
             continue
         for name, kind in r["query"].items():
-            fails(ask(r, query=f"?{name}="), name, "")
+            if name == "owner":  # of what was made before there was a key
+                check(ask(r, query="?owner=").status != 400, r["path"])
+            else:
+                fails(ask(r, query=f"?{name}="), name, "")
             if not isinstance(kind, list):
                 continue
             found.add(name)
